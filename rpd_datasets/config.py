@@ -341,3 +341,11 @@ class CurationConfig:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for manifests and cards."""
         return asdict(self.resolved())
+
+
+def resolved_config(config: CurationConfig | None) -> CurationConfig:
+    """A configuration with every option settled, the default one if unset."""
+    config = CurationConfig() if config is None else config
+    if not isinstance(config, CurationConfig):
+        raise InputError(f"config must be CurationConfig(...), not {type(config).__name__}")
+    return config.resolved()

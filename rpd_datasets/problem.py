@@ -62,6 +62,12 @@ class Problem:
         return Rejected(stage, reason, self.where, detail, self.problem, solution_index)
 
 
+def each_solution(problem: Problem, column: str) -> Sequence[Any]:
+    """A column's value for each solution; one that never differs is that of all."""
+    value = problem.extra.get(column)
+    return value if isinstance(value, (list, tuple)) else [value] * len(problem.solutions)
+
+
 # An unknown strategy.
 UNNAMED = "–"
 

@@ -56,6 +56,12 @@ def check_least(least: int, owner: object, *names: str) -> None:
             raise InputError(f"{name} must be >= {least}, got {value}")
 
 
+def install_line(extra: str) -> str:
+    """How to install an extra of this project."""
+    command = f"pip install -c constraints.txt -e '.[{extra}]'"
+    return f"{command} in the checkout, or install the wheel with [{extra}]"
+
+
 class MissingExtraError(RPDError, ImportError):
     """An optional dependency is not installed; the message says how to install it.
 
@@ -66,10 +72,8 @@ class MissingExtraError(RPDError, ImportError):
     """
 
     def __init__(self, what: str, *, extra: str, module: str) -> None:
-        super().__init__(
-            f"{what} needs the package {module!r}, which is not installed: run "
-            f"pip install -e '.[{extra}]' in the checkout, or install the wheel with [{extra}]"
-        )
+        said = f"{what} needs the package {module!r}, which is not installed"
+        super().__init__(f"{said}: run {install_line(extra)}")
 
 
 @contextmanager

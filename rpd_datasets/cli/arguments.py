@@ -38,7 +38,8 @@ MANY = 20
 EVERYDAY = {
     *("help", "help_all", "config", "json", "output", "overwrite", "push_to_hub", "seed"),
     *("num_problems", "num_solutions", "problems", "solutions", "preset", "distance", "methods"),
-    *("problem_column", "solutions_column", "split", "only", "limit", "answers", "decontaminate"),
+    *("problem_column", "solutions_column", "solution_column", "split", "only", "limit"),
+    *("answers", "decontaminate"),
     *("summarizer", "embedder", "task", "labels", "store_info", "num_rows", "max_problems", "all"),
 }
 
@@ -150,7 +151,7 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add_options(group, InputSpec)
     add_options(group, Columns)
     add_options(group, InputSpec, "place")
-    help = "read only rows with this value, e.g. domain=math (repeatable)"
+    help = "read only these rows, e.g. domain=math (repeatable)"
     pairs: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN=VALUE"}
     group.add_argument("--only", **pairs, help=help)
 

@@ -116,7 +116,6 @@ def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
     marks = args.correct_column or next(filter(None, columns), None)
     filters = FilterConfig(
         min_solutions=max(2, args.num_solutions),
-        only_correct=marks is not None,
         correct_column=marks,
         require_complete=marks is None,  # right solutions are complete
     )

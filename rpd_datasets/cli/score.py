@@ -1,8 +1,8 @@
 """`rpd score`: measure the diversity of a file of solutions.
 
 Print the mean distance between the solutions of every problem of a file, and the mean over all. The
-default distance is that of rpd curate; --distance rpd is that of evaluate.load("rpd"). If the input
-has marks or reference answers, only right solutions are compared.
+default distance is that of rpd curate; --distance rpd is that of evaluate.load("rpd"). Solutions
+that marks or reference answers show to be wrong are left out.
 
 Example: rpd score generations.jsonl --num-rows 10
 """
@@ -24,7 +24,7 @@ from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all, score_of
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.inputs.source import Source, look_at_head
+from rpd_datasets.inputs.source import Source
 from rpd_datasets.language import OTHER_TEXTS, conditions_hold, written_in
 from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import nan_for_none
@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("--num-rows", type=int, default=20, metavar="N", help="number of problems to print")
     arguments.add_distance(parser)
-    help = "score wrong solutions, too (default: only right ones, if marks or references exist)"
+    help = "score solutions, too, that marks or reference answers show to be wrong"
     add("--all", action="store_true", help=help)
     help = "column that marks solutions as right or wrong"
     add("--correct-column", metavar="NAME", help=help)
@@ -49,24 +49,19 @@ def add_to(commands: Any) -> None:
 
 
 def _score(args: argparse.Namespace) -> None:
-    column = args.correct_column
-    if not args.all and column is None:
-        columns, _ = look_at_head(args.input, arguments.input_spec(args))
-        column = mark_column(dict.fromkeys(columns, True))
-    name = args.distance
+    name, column = args.distance, args.correct_column
     filters = FilterConfig(
         min_solutions=1,
         require_complete=False,
         drop_duplicates=False,
         answers="any" if args.all else "reference",
-        only_correct=not args.all and column is not None,
         correct_column=column,
     )
     config = arguments.checked_config(args, ("models",), filters)
     chat = asks_chat_model(config.summarizer)
     # A chat model sorts the solutions, too, whatever the distance.
     config = replace(config, problems=GROUPS if chat else name, solutions=name).resolved()
-    marked_by = set[str]()
+    marked_by = set[str | None]()
     written = Counter[str]()
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
@@ -74,7 +69,9 @@ def _score(args: argparse.Namespace) -> None:
     async def score(source: Source) -> None:
         async for problem, scored in score_all(source, config, models):
             rejects.extend(scored.rejects)
-            marked_by.add(scored.marked_by)
+            marks = mark_column(problem.extra, column)
+            known = {"marks": marks, "reference": "reference answers"}
+            marked_by.add(known.get(scored.marked_by))
             written.update(written_in(problem.solutions[place]) for place in scored.usable)
             distances = nan_for_none(scored.chosen_by)
             labels = [one for one in scored.strategies if one is not None]
@@ -105,7 +102,7 @@ def _score(args: argparse.Namespace) -> None:
     meant = None if mean is None else reading(mean, curve, chat=by_chat)
     if curve is not None and not conditions_hold(written):
         curve, meant = None, OTHER_TEXTS
-    right_by = column if "marks" in marked_by else "reference answers" if any(marked_by) else None
+    right_by = ", ".join(sorted(filter(None, marked_by))) or None
     summary = {
         "distance": name,
         "mean_distance": mean,

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpd_datasets.commands import printable
-from rpd_datasets.config import CurationConfig
+from rpd_datasets.config import CurationConfig, resolved_config
 from rpd_datasets.curation.card import described
 from rpd_datasets.curation.folder import check_output
 from rpd_datasets.curation.mapping import FINGERPRINT, made_columns
@@ -32,6 +32,7 @@ from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.run import RunOptions, curate_folder
 from rpd_datasets.curation.scoring import quality_of
 from rpd_datasets.curation.summary import RunSummary
+from rpd_datasets.filters.answer_checks import marks_of, unread_marks
 from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, Source, look_at_head, open_source
@@ -189,7 +190,7 @@ def curate_dataset(
     print(curated.dataset[0]["problem"], curated.card.data.license)
     ```
     """
-    config = (config or CurationConfig()).resolved()
+    config = resolved_config(config)
     columns = Columns(problem=config.problem_column, solutions=config.solutions_column)
     how, spec = RunOptions(**options), spec or InputSpec(columns=columns)
     if FINGERPRINT in (there := getattr(source, "column_names", None) or ()):
@@ -238,15 +239,17 @@ def check_input(
     source: Any, spec: InputSpec, config: CurationConfig | None = None, *, name: str = IN_MEMORY
 ) -> None:
     """Look at an input's first rows, and try a configuration's filters on the first problem."""
-    columns, problem = look_at_head(source, spec, name=name)
     if config is None:
+        look_at_head(source, spec, name=name)
         return
     filters = config.filters
-    for option, column in (
-        ("correct_column", filters.correct_column),
-        ("answer_column", filters.answer_column),
-        ("quality_column", config.quality_column),
-    ):
+    named = {
+        "correct_column": filters.correct_column,
+        "answer_column": filters.answer_column,
+        "quality_column": config.quality_column,
+    }
+    columns, problem = look_at_head(source, spec, name=name, wanted={*filter(None, named.values())})
+    for option, column in named.items():
         if column is None or column in columns:
             continue
         where = source if isinstance(source, str | Path) else name
@@ -255,6 +258,9 @@ def check_input(
             f"{', '.join(columns)}"
         )
     if problem is not None:
+        odd = filters.correct_column and unread_marks(problem, filters.correct_column)
+        if odd and set(marks_of(problem, filters.correct_column) or ()) == {None}:
+            raise InputError(f"{odd}.")
         # What it keeps is of no interest: a missing column or file of decisions is an error.
         filter_problem(problem, filters, token_counter("estimate"), unsound=lambda _: None)
         quality_of(problem, config, range(len(problem.solutions)))

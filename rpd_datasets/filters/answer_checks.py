@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from typing import Any, Literal
 
 from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops
-from rpd_datasets.problem import Problem
-from rpd_metric.errors import InputError
+from rpd_datasets.problem import Problem, each_solution
+from rpd_metric.errors import InputError, install_line
 from rpd_metric.grading.answers import (
     Verdict,
     easy_verdict,
@@ -48,7 +48,13 @@ MOST_TIMEOUTS = 2
 # A sentence is not a wrong answer if the reference is within this many last characters.
 CLOSING_CHARACTERS = 100
 _PROSE = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
-_WORDS = {"true": True, "false": False}  # as CSV has them
+# What marks are written as; -1 is a reward.
+MARKS = "true/false, 1/0, yes/no, pass/fail or correct/incorrect"
+_MARKS = {
+    **dict.fromkeys(("true", "1", "1.0", "yes", "pass", "passed", "correct", "right"), True),
+    **dict.fromkeys(("false", "0", "0.0", "-1", "-1.0", "no", "fail", "failed"), False),
+    **dict.fromkeys(("incorrect", "wrong"), False),
+}
 
 
 def mark_column(extra: Mapping[str, Any], named: str | None = None) -> str | None:
@@ -78,17 +84,28 @@ def marks_of(problem: Problem, named: str | None = None) -> tuple[bool | None, .
     column = mark_column(problem.extra, named)
     if column is None:
         return None
-    marks, count = problem.extra[column], len(problem.solutions)
-    if not isinstance(marks, (list, tuple)):
-        # Flat rows whose marks never differ within a problem come with one mark for all.
-        marks = [marks] * count
+    marks, count = each_solution(problem, column), len(problem.solutions)
     return tuple(map(_as_mark, marks)) if len(marks) == count else (None,) * count
 
 
 def _as_mark(mark: Any) -> bool | None:
-    if isinstance(mark, str):
-        return _WORDS.get(mark.strip().lower())
-    return mark if isinstance(mark, bool) else None
+    return _MARKS.get(str(mark).strip().lower())
+
+
+def unread_marks(problem: Problem, named: str | None = None) -> str | None:
+    """Which values of the column with marks are read as unknown, in one sentence.
+
+    >>> unread_marks(Problem("2 + 2?", ("4", "5"), {"correct": [True, 0.3]}))
+    "The column 'correct' holds 0.3; marks are true/false, 1/0, yes/no, pass/fail or \
+correct/incorrect"
+    """
+    if (column := mark_column(problem.extra, named)) is None:
+        return None
+    marks, count = each_solution(problem, column), len(problem.solutions)
+    if len(marks) != count:
+        return f"The column {column!r} has {len(marks)} marks for {count} solutions"
+    odd = [one for one in marks if one is not None and _as_mark(one) is None]
+    return f"The column {column!r} holds {odd[0]!r:.80}; marks are {MARKS}" if odd else None
 
 
 def reference_of(problem: Problem, named: str | None = None) -> str | None:
@@ -132,7 +149,7 @@ class AnswerChecker:
     """
 
     def __init__(self, *, algebra_required: bool = False) -> None:
-        self._required, self._told = algebra_required, False
+        self._required, self._told = algebra_required, set[str]()
         self._grader: Grader | None = None
         self._timeouts = 0  # of the problem that is looked at
         # Problems are worked on in several threads, and a grader grades one thing at a time.
@@ -148,6 +165,7 @@ class AnswerChecker:
         with self._lock:
             self._timeouts = 0
             found = marked_only(problem, correct_column)
+            self._tell(unread_marks(problem, correct_column))
             answers = [_named_answer(text) for text in problem.solutions]
             reference = None if found.by else reference_of(problem, answer_column_)
             if reference is not None:
@@ -164,9 +182,7 @@ class AnswerChecker:
         wanted, given = without_lone_unit(readable(reference), readable(answer))
         verdict = easy_verdict(tidy(wanted), tidy(given))
         if verdict is None and not (self._required or algebra_installed()):
-            if not self._told:
-                logger.warning("%s: pip install -e '.[grading]'", UNCHECKED)
-            self._told = True
+            self._tell(f"{UNCHECKED}: {install_line('grading')}")
             return None
         if verdict is None:
             (verdict,) = self._by_algebra([(reference, solution)])
@@ -174,6 +190,11 @@ class AnswerChecker:
         if verdict is Verdict.WRONG and sentence and reference in solution[-CLOSING_CHARACTERS:]:
             return None  # "The answer is three times the initial mass: 66 g."
         return {Verdict.CORRECT: True, Verdict.WRONG: False}.get(verdict)
+
+    def _tell(self, what: str | None) -> None:
+        if what and what not in self._told:
+            logger.warning(what)
+            self._told.add(what)
 
     def _agreement(
         self, answers: Sequence[str | None], marks: Sequence[bool | None]

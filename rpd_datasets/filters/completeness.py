@@ -16,6 +16,7 @@ import re
 
 from rpd_datasets.filters.answer_checks import reference_of
 from rpd_datasets.filters.candidates import Candidates, Drops
+from rpd_datasets.problem import each_solution
 from rpd_datasets.tokens import text_tail
 from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.reasons import Reason
@@ -24,6 +25,10 @@ from rpd_metric.steps.program import FENCE, fenced
 # Notes of a line or two were not cut and need not announce an answer.
 SHORT_TOKENS = 40
 OPEN_ENDED = (Reason.CUT_OFF, Reason.NO_FINAL_ANSWER)
+
+# What servers, Inspect and others say of a reply that reached its limit, and in which columns.
+REACHED_LIMIT = ("length", "max_tokens", "model_length")
+END_COLUMNS = ("finish_reason", "finish_reasons", "stop_reason")
 
 EndingCheck = tuple[bool, str | None]
 COMPLETE: EndingCheck = (True, None)
@@ -216,11 +221,16 @@ def _in_formula(line: str) -> bool:
 
 
 def unfinished(candidates: Candidates, answer_column: str | None) -> Drops:
-    """Leave out incomplete solutions, by rules or by a judge's verdicts."""
-    drops = {}
+    """Leave out incomplete solutions, by what their server said, rules or a judge's verdicts."""
+    drops: dict[int, tuple[str, str]] = {}
     wanted = reference_of(candidates.problem, answer_column)
+    columns = (each_solution(candidates.problem, name) for name in END_COLUMNS)
+    ended = {n for ends in columns for n, end in enumerate(ends) if end in REACHED_LIMIT}
     for index in candidates.left:
         solution, num_tokens = candidates.problem.solutions[index], candidates.num_tokens[index]
+        if index in ended:
+            drops[index] = (Reason.CUT_OFF, "The reply ended at its limit of tokens.")
+            continue
         if candidates.unfinished is not None:
             if why := candidates.unfinished(solution):
                 drops[index] = why

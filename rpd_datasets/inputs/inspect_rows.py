@@ -1,6 +1,6 @@
 """Logs of Inspect, `.eval` and `.json`: a sample of the log is a problem, its epochs its solutions.
 
-    LOG -> {"problem", "solutions", "correct", "correct_SCORER", ..., "answer", "id"}
+    LOG -> {"problem", "solutions", "stop_reason", "correct", "correct_SCORER", ..., "answer", "id"}
 
 `correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME, or
 `correct_NAME_KEY` for scorers with several values. A mark is true for a score of 1 (Inspect's "C",
@@ -133,6 +133,7 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
     """One problem's row, after its failed epochs."""
     solutions: list[str] = []
     scored: list[Mapping[str, tuple[float | None, Score]]] = []
+    ends: list[str | None] = []
     for sample in samples:
         if sample.error is not None:
             where = f"{path.name}:{sample.id}:epoch {sample.epoch}"
@@ -142,13 +143,15 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
             continue
         texts = solution_texts(sample.messages, sample.output)
         solutions += texts
+        stops = [choice.stop_reason for choice in sample.output.choices]
+        ends += [*stops, *(None for _ in texts)][: len(texts)]
         # A score is of the first choice.
         scored += [scores_of(sample), *({} for _ in texts[1:])]
     if not solutions:
         return
     names = dict.fromkeys(name for scores in scored for name in scores)
     numbers = {name: [scores.get(name, (None,))[0] for scores in scored] for name in names}
-    row = {"problem": problem_text(samples[0].input), "solutions": solutions}
+    row = {"problem": problem_text(samples[0].input), "solutions": solutions, "stop_reason": ends}
     target = samples[0].target
     answer = target if isinstance(target, str) else ", ".join(target)
     yield with_scores(row, numbers) | {"answer": answer, "id": str(samples[0].id)}

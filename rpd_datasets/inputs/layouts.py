@@ -43,7 +43,7 @@ class Columns:
         "solutions", "column with a list of solutions", name="solutions_column", metavar="NAME"
     )
     solution: str = option(
-        "solution", "column with one solution (flat rows)", name="solution_column", metavar="NAME"
+        "solution", "column with one solution per row", name="solution_column", metavar="NAME"
     )
     conversations: str = option(
         "conversations", "column with messages", name="conversations_column", metavar="NAME"
@@ -91,6 +91,8 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     if not isinstance(solutions, list) or not solutions:
         yield _rejected(row, _bad_list(row.values, columns.solutions), text)
         return
+    if any(ends := [_field(one, "finish_reason") for one in solutions]):
+        extra.setdefault("finish_reason", ends)
     solutions = [said(one) for one in solutions]
     # Solutions of other types are given up below; Problem only ever holds text.
     whole = Problem(text, tuple(solutions), kept_names(extra), row.place, row.group)
@@ -144,7 +146,11 @@ def conversation_row(
 
 
 def _role(turn: Any) -> Any:
-    return turn.get("from", turn.get("role")) if isinstance(turn, dict) else None
+    return _field(turn, "from") or _field(turn, "role")
+
+
+def _field(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
 
 
 def _are_turns(value: Any) -> bool:
@@ -378,6 +384,10 @@ def find_layout(
         raise _no_column(name, missing.values(), there, _how(missing, there))
     if absent := [column for column in one.told_by if column not in there]:
         raise _no_column(name, absent, there, f" The layout {layout} has it.")
+    column = called.get("solutions", "")
+    # A single row may just be a bad one.
+    if len(samples) > 1 and all(isinstance(row.get(column), str) for row in samples):
+        raise InputError(f"{column!r} holds one text per row: use --solution-column {column}")
     return layout, replace(columns, **called)
 
 
@@ -444,4 +454,6 @@ def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
         return how + 'in Python InputSpec(prompts="FILE").'
     options = ", ".join(f'{role}="{guess}"' for role, guess in likely.items())
     flags = " ".join(f"--{role}-column {guess}" for role, guess in likely.items())
+    if guess := likely.get("solutions"):
+        flags += f" (a list of solutions per row) or --solution-column {guess} (one per row)"
     return f" Name {'it' if len(likely) == 1 else 'them'}: {flags}, in Python Columns({options})."

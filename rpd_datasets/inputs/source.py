@@ -11,7 +11,7 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -240,9 +240,11 @@ def open_source(
 
 
 def look_at_head(
-    source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY
-) -> tuple[tuple[str, ...], Problem | None]:
+    source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY, wanted: Set[str] = set()
+) -> tuple[list[str], Problem | None]:
     """Every column of an input's first rows, and the first problem in them, if any.
+
+    `wanted` columns that the first rows lack are looked for in all rows of a file.
 
     Raises:
         InputError: The whole input has no usable problem.
@@ -257,8 +259,14 @@ def look_at_head(
         except InputError:
             if opened.rows_read < PEEK_ROWS:
                 raise
-            return tuple(opened.there), None
-    return (*opened.there, *problem.extra), problem
+            problem = None
+    there = dict.fromkeys((*opened.there, *(problem.extra if problem else ())))
+    for row in opened.rows if isinstance(opened.rows, LocalRows) else ():
+        if there.keys() >= wanted:
+            break
+        if isinstance(row, Row):
+            there.update(dict.fromkeys(row.values))
+    return list(there), problem
 
 
 def open_rows(

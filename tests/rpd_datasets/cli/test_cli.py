@@ -123,6 +123,30 @@ def test_right_solutions_alone_are_scored_where_a_reference_tells(capsys, tmp_pa
         assert (result["problems"][0]["usable"], result["right_by"]) == (usable, by)
 
 
+def test_a_score_is_the_same_whichever_problem_comes_first(capsys, tmp_path):
+    rows = [ROW, {**ROW, "problem": "And its square?", "correct": [1, 1, 0]}]
+    found = []
+    for name in ("a", "b"):
+        assert main(["score", str(write(tmp_path / f"{name}.jsonl", *rows)), "--json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+        rows.reverse()
+    assert found[0]["mean_distance"] == pytest.approx(found[1]["mean_distance"])
+    assert [one["right_by"] for one in found] == ["correct"] * 2
+    assert [row["usable"] for row in found[0]["problems"]] == [3, 2]
+
+
+def test_a_column_with_marks_may_come_late_and_must_hold_marks(capsys, tmp_path):
+    rows = [{**ROW, "problem": f"{n} + 1?"} for n in range(40)]
+    file = write(tmp_path / "late.jsonl", *rows, {**ROW, "verdict": ["pass", "pass", "fail"]})
+    plan = ["plan", file, "--correct-column"]
+    assert main([*map(str, plan), "verdict"]) == 0
+    capsys.readouterr()
+    assert "no column 'verdicts'" in one_line_error(capsys, *plan, "verdicts")
+    file = write(tmp_path / "odd.jsonl", {**ROW, "verdict": ["A", "A", "B"]})
+    said = one_line_error(capsys, "plan", file, "--correct-column", "verdict")
+    assert "The column 'verdict' holds 'A'; marks are true/false, 1/0" in said
+
+
 def test_report_of_a_file_goes_by_the_distance_that_is_named(capsys, tmp_path):
     file = write(tmp_path / "g.jsonl", ROW)
     for more, name in (([], CurationConfig().resolved().solutions), (["--distance", "raw"], "raw")):
@@ -150,6 +174,21 @@ def test_report_reads_every_layout_that_curate_reads(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["problems_shown"] == 1
 
 
+def test_ctrl_c_while_the_command_is_imported_is_one_line():
+    code = """if True:
+        import _thread, sys
+        import rpd_command
+        class Interrupting:
+            def find_spec(self, name, *_):
+                if name == "rpd_datasets.config":
+                    _thread.interrupt_main()
+        sys.meta_path.insert(0, Interrupting())
+        sys.exit(rpd_command.main())
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "rpd: interrupted; nothing was written\n")
+
+
 def test_the_version_is_said(capsys):
     with pytest.raises(SystemExit) as error:
         main(["--version"])
@@ -173,6 +212,17 @@ def test_plan_says_what_the_store_holds(capsys, tmp_path, monkeypatch):
     with pytest.raises(SystemExit):
         main(["plan"])
     assert "required: INPUT" in capsys.readouterr().err
+
+
+def test_a_plan_says_why_problems_and_solutions_would_be_left_out(capsys, tmp_path):
+    file = write(tmp_path / "g.jsonl", ROW, {**ROW, "problem": "Twice?", "solutions": [GOOD, GOOD]})
+    assert main(["plan", str(file), "--num-solutions", "3"]) == 0
+    said = capsys.readouterr().out
+    expected = "duplicate 1 (--no-drop-duplicates), too_few_solutions 1 (--min-solutions)"
+    assert expected in " ".join(said.split())
+    assert main(["plan", str(file), "--num-solutions", "4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["problems"], found["left_out"]["too_few_solutions"]) == (0, 2)
 
 
 def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, tmp_path):
@@ -210,7 +260,7 @@ def test_help_is_short_and_help_all_lists_every_option(name, capsys, monkeypatch
         assert all(f" {one}" in full for one in action.option_strings or [action.metavar])
         assert not action.required or f" {(action.option_strings or [action.metavar])[0]}" in short
     if name == "curate":
-        assert all(f"\n  --{one} " in short for one in ("num-problems", "preset", "summarizer"))
+        assert all(f"\n  --{one} " in short for one in ("seed", "solution-column", "preset"))
         assert "--shard-size" not in short
 
 

@@ -105,6 +105,11 @@ def test_a_row_with_one_solution_says_how_rows_come_together():
         rpd_curate({"prompt": "What is 2 + 3?", "response": "It is 5."})
 
 
+def test_a_configuration_that_is_none_is_one_line():
+    with pytest.raises(InputError, match=r"must be CurationConfig\(...\), not dict"):
+        rpd_curate(ROWS[0], config={"num_solutions": 2})
+
+
 def test_columns_that_are_called_like_ours_are_kept_under_another_name():
     named = rows().add_column("steps", [f"mine {n}" for n in range(6)])
     with pytest.warns(UserWarning, match="'steps' of these rows is kept as 'original_steps'"):

@@ -12,6 +12,7 @@ from rpd_datasets.filters.answer_checks import AnswerChecker, reference_of
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
+from rpd_metric.errors import install_line
 from rpd_metric.grading.answers import Verdict
 
 PROBLEM = "What is one half of one?"
@@ -59,6 +60,15 @@ def test_agreement_is_known_with_marks_too_and_then_takes_no_algebra(monkeypatch
     problem = Problem(PROBLEM, TEXTS, {"correct": [True, True, False, True]})
     found = AnswerChecker().check(problem)
     assert (found.agrees, found.by, found.column) == ((True, True, False, True), "marks", "correct")
+
+
+def test_marks_that_cannot_be_read_are_said_once(caplog):
+    checker = AnswerChecker()
+    for marks in (["A", True], ["A", False], [True, False, True], [None, True]):
+        checker.check(Problem(PROBLEM, TEXTS[:2], {"correct": marks}))
+    holds, number = caplog.messages
+    assert holds.startswith("The column 'correct' holds 'A'; marks are true/false, 1/0, yes/no")
+    assert number == "The column 'correct' has 3 marks for 2 solutions"
 
 
 def test_what_is_no_answer_is_no_reference():
@@ -110,4 +120,4 @@ def test_without_math_verify_an_answer_in_another_form_is_not_known_and_said(mon
     solutions = (r"So $\boxed{1/2}$.", r"So $\boxed{\frac{2}{4}}$.", r"So $\boxed{3}$.")
     found = AnswerChecker().check(Problem("Half?", solutions, {"answer": "1/2"}))
     assert (found.by, found.marks) == ("reference", (True, None, None))
-    assert caplog.messages == [f"{answer_checks.UNCHECKED}: pip install -e '.[grading]'"]
+    assert caplog.messages == [f"{answer_checks.UNCHECKED}: {install_line('grading')}"]

@@ -78,7 +78,9 @@ def test_near_duplicates_go_by_their_shared_word_runs():
     [
         ([True, False, None], ("", "incorrect", "correctness_unknown")),
         (True, ("", "", "")),
-        (["yes", 1, True], ("correctness_unknown", "correctness_unknown", "")),
+        (["yes", 1, "Pass"], ("", "", "")),
+        ([0.0, "-1", "incorrect"], ("incorrect",) * 3),
+        (["maybe", 0.5, True], ("correctness_unknown", "correctness_unknown", "")),
         ([True, True], ("correctness_unknown",) * 3),
     ],
 )
@@ -87,6 +89,18 @@ def test_only_solutions_marked_correct_stay(marks, reasons):
     assert run("a", "b", "c", config=config, verified=marks).reasons == reasons
     with pytest.raises(InputError, match=r"'verified', which a\.jsonl:1 does not have, only: good"):
         run("a", config=config, good=[True])
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"finish_reason": ["stop", "length", None]},
+        {"stop_reason": ["stop", "max_tokens", "stop"]},
+    ],
+)
+def test_a_reply_that_reached_its_limit_is_cut_off_however_it_ends(said):
+    texts = [DONE.format(n) for n in range(3)]
+    assert run(*texts, config=FilterConfig(min_solutions=1), **said).reasons == ("", "cut_off", "")
 
 
 SOLUTIONS = st.lists(

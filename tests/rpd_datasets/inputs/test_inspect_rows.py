@@ -154,7 +154,8 @@ def test_what_a_model_wrote_is_the_solution_and_examples_are_not(log, tmp_path):
     sample = logs.read_eval_log(str(log)).samples[0]
     sample.input = asked
     sample.messages = [*asked, turn, models.ChatMessageTool(content="5"), last]
-    choices = [models.ChatCompletionChoice(message=one) for one in (last, other)]
+    ends = {"stop": last, "max_tokens": other}
+    choices = [models.ChatCompletionChoice(message=ends[e], stop_reason=e) for e in ends]
     sample.output = models.ModelOutput(model="m", choices=choices)
     (row,) = rows_of(changed(log, tmp_path / "turns.json", samples=[sample]))
     assert row["problem"] == "2 + 3?"
@@ -163,7 +164,7 @@ def test_what_a_model_wrote_is_the_solution_and_examples_are_not(log, tmp_path):
         "Let me compute it.\n\nIt is 6.",
     ]
     # The score is of the first choice.
-    assert row["correct"] == [True, None]
+    assert (row["correct"], row["stop_reason"]) == ([True, None], list(ends))
 
 
 def test_problems_with_like_texts_stay_apart_by_their_ids(log, tmp_path, capsys):

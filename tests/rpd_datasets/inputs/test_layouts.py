@@ -126,6 +126,7 @@ BESIDE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "OpenR1-Math": ((True, False), "5", {"solution": "A reference text: 5.", "uuid": "a"}),
     "s1K-1.1": ((False, True), None, {"solution": "5", "gemini_grade": "No"}),
     "DeepMath": (None, "5", {"difficulty": 2.0, "topic": "Arithmetic"}),
+    "vLLM": (None, None, {"finish_reason": ["stop", "stop"]}),
 }
 
 
@@ -226,7 +227,8 @@ def test_the_layout_is_the_first_whose_columns_are_there(samples, layout):
             {"instruction": "p", "answers": ["s"], "level": 3},
             "auto",
             r"a.jsonl has no columns 'problem' and 'solutions'. Its columns are: instruction, "
-            r"answers, level. .*--problem-column instruction --solutions-column answers.",
+            r"answers, level. .*--problem-column instruction --solutions-column answers \(a list "
+            r"of solutions per row\) or --solution-column answers \(one per row\), in Python",
         ),
         ({"aufgabe": "p", "response": "s"}, "auto", r"no column 'problem'\. .*--problem-column"),
         ({"Problem": "p", "solutions": ["s"]}, "grouped", "--problem-column Problem"),
@@ -238,6 +240,14 @@ def test_an_error_names_what_is_missing_and_what_fits(there, layout, message):
         find_layout([there], "a.jsonl", Columns(), layout)
     with pytest.raises(InputError, match=r"no column 'domain'.*The option only asks for it"):
         find_layout(ROWS["ours"][1], "a.jsonl", Columns(), only=["domain"])
+
+
+def test_one_text_per_row_under_the_option_for_lists_names_the_other_option():
+    rows = [{"asked": "p", "said": "s"}] * 2
+    with pytest.raises(InputError, match="holds one text per row: use --solution-column said"):
+        find_layout(rows, "rows", Columns(problem="asked", solutions="said"))
+    # A single one is left out of the rows, as others that are bad.
+    assert find_layout(rows[:1], "rows", Columns(problem="asked", solutions="said"))[0] == "grouped"
 
 
 def test_what_was_understood_is_counted_and_shown(tmp_path):
