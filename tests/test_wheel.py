@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from rpd_datasets.publish.space.space_files import FILES
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("rpd_metric", "rpd_datasets")
 pytestmark = pytest.mark.slow
@@ -35,7 +37,7 @@ def run(*command: str | Path, cwd: Path) -> str:
 def source(tmp_path_factory):
     """What a wheel is built of; a copy, so that the checkout is left alone."""
     folder = tmp_path_factory.mktemp("source")
-    for name in ("Makefile", "LICENSE", "README.md", "pyproject.toml", "setup.cfg"):
+    for name in ("Makefile", *FILES):
         shutil.copy(ROOT / name, folder)
     ignored = shutil.ignore_patterns("__pycache__")
     for package in PACKAGES:
@@ -58,7 +60,8 @@ def test_every_file_of_the_packages_is_in_the_wheel_and_no_other(source, wheel):
     files = (path for package in PACKAGES for path in (source / package).rglob("*"))
     with zipfile.ZipFile(wheel) as archive:
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert found == {str(path.relative_to(source)) for path in files if path.is_file()}
+    files = {str(path.relative_to(source)) for path in files if path.is_file()}
+    assert found == files | {"rpd_command.py"}
 
 
 def test_the_installed_wheel_curates_reports_and_measures_from_another_folder(wheel, tmp_path):

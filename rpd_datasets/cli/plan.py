@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,6 +30,7 @@ from rpd_datasets.options import add_options
 from rpd_datasets.rejects import Rejected
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.store import ReplyStore
+from rpd_metric.reasons import with_option
 
 
 def add_to(commands: Any) -> None:
@@ -74,14 +76,15 @@ def _plan(args: argparse.Namespace) -> None:
         "tokens_counted_by": models.count_tokens.name,
         "summarizer": models.summarizer.name,
         "judge": models.judges and models.judges.chat.model,
-        "rows_left_out": len(rejects),
     }
+    left_out = Counter(one.reason for one in rejects) + count.left_out
     if args.json:
-        print_json(found | {"input": understood.as_dict()})
+        print_json(found | {"left_out": left_out, "input": understood.as_dict()})
         return
     print_lines(understood.lines())
     print()
-    print_facts(found)
+    said = ", ".join(with_option(*one) for one in left_out.most_common())
+    print_facts(found | {"left_out": said or "nothing"})
 
 
 async def _count(count: DryRun, understood: Understood, each: Callable[[], None]) -> None:

@@ -93,7 +93,7 @@ def _options(
         "only": dict(specs[0].only),
         "mix": [f"{public_name(one['name'])}:{one['problems_wanted']}" for one in mixed],
         "mix_only": dict(specs[1].only) if mixed else {},
-        "decontaminate": list(options.contamination.sizes) if options.contamination else None,
+        "decontaminate": [*options.contamination.sizes] or None if options.contamination else None,
         **as_options(config, "models", "choice", "tokens"),
         **as_options(config.sampling, ""),
         **as_options(config.filters, ""),

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.scoring import JUDGES, choose, score_problem
+from rpd_datasets.curation.scoring import JUDGES, choose, left_out, score_problem
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.problem import Problem
@@ -63,6 +63,7 @@ class DryRun:
         self.models = models
         self.context, self.reply_tokens = context, reply_tokens
         self.problems = self.solutions = self.too_long = self._eligible = 0
+        self.left_out = Counter[str]()  # problems and solutions, by reason
         # By kind, "summaries", "groups" or one of `JUDGES`: requests that are not in the store, and
         # their tokens.
         self.missing, self.prompt_tokens = Counter[str](), Counter[str]()
@@ -106,6 +107,8 @@ class DryRun:
         kept = len(usable) + sum(reject.stage == "steps" for reject in scored.rejects)
         self.problems += bool(kept)
         self.solutions += kept
+        rejects = dict.fromkeys([*scored.rejects, *left_out(problem, scored, self.config)])
+        self.left_out.update(one.reason for one in rejects)
         wanted = len(usable) > self.config.num_solutions and scored.diverse is not False
         if self.config.solutions == "llm" and wanted:
             self._eligible += 1

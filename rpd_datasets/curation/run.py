@@ -125,6 +125,7 @@ def curate_folder(
         summary = RunSummary(
             curves=curves(config, models.embedder.name, options.calibration),
             own_curves=options.calibration is not None,
+            not_compared=options.contamination.not_compared if options.contamination else "",
         )
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
         # order of its own, or equal runs would not give equal files.

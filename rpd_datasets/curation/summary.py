@@ -130,6 +130,7 @@ class RunSummary:
     agreements: list[float] = field(default_factory=list)  # of two passes, by problem
     names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
     curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
+    not_compared: str = ""  # with which benchmarks, in words
     own_curves: bool = False  # whether they are from a file of the user's own
 
     def add(self, problem: Problem, scored: Scored) -> None:

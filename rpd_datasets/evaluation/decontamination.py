@@ -7,7 +7,8 @@ knows and that is found here: in the Hub's cache, or on the Hub. How texts are c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS, PROBLEM, load_problems
@@ -30,20 +31,38 @@ def load_contamination(
     if NONE in names and len(names) > 1:
         raise InputError(f"decontaminate takes {NONE} alone, or names and files")
     named = [name for name in names if name not in (KNOWN, NONE)]
-    texts = {Path(name).name if Path(name).exists() else name: _texts(name) for name in named}
-    missing = []
-    for name in BENCHMARKS if KNOWN in names else ():
-        if BENCHMARKS[name].hub and name not in texts:
-            try:
-                texts[name] = _texts(name)
-            except InputError:
-                missing.append(name)
+    missing, said = [], ""
+    with _hub_or_cache() if {KNOWN, *BENCHMARKS}.intersection(names) else nullcontext():
+        texts = {Path(name).name if Path(name).exists() else name: _texts(name) for name in named}
+        for name in BENCHMARKS if KNOWN in names else ():
+            if BENCHMARKS[name].hub and name not in texts:
+                try:
+                    texts[name] = _texts(name)
+                except InputError:
+                    missing.append(name)
     if missing:
-        say(
-            f"not compared with {', '.join(missing)}, which cannot be had here: name files of "
-            "their problems with --decontaminate"
-        )
-    return Contamination(texts) if texts else None
+        advice = "cannot be had here: name files of their problems with --decontaminate"
+        say(said := f"not compared with {', '.join(missing)}, which {advice}")
+    return Contamination(texts, said) if texts or missing else None
+
+
+@contextmanager
+def _hub_or_cache() -> Iterator[None]:
+    """If the Hub cannot be reached, look into its cache alone: any request is tried six times."""
+    import datasets  # noqa: F401  it reads the setting once, when it is imported
+    from huggingface_hub import HfApi, constants
+
+    from rpd_metric.models.http_library import httpx
+
+    offline = constants.HF_HUB_OFFLINE
+    try:
+        HfApi().dataset_info(BENCHMARKS["aime24"].hub or "", timeout=5)
+    except (OSError, httpx.HTTPError) as error:  # the former: it refuses, or must not be asked
+        constants.HF_HUB_OFFLINE |= not isinstance(error, OSError)
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = offline
 
 
 def _texts(name: str) -> list[str]:
@@ -53,7 +72,11 @@ def _texts(name: str) -> list[str]:
             raise InputError(
                 f"--decontaminate {name} is neither a file nor one of {', '.join(BENCHMARKS)}"
             )
-        return [problem.text for problem in load_problems(name)]
+        try:
+            return [problem.text for problem in load_problems(name)]
+        except InputError as error:
+            said = f"--decontaminate {name} cannot be loaded: {error}".removesuffix(".")
+            raise InputError(f"{said}. Name a file of its problems instead") from error
     rows = [row.values for row in LocalRows(path, name=name, split="test") if isinstance(row, Row)]
     values = ([row.get(column) for column in columns] for row in rows)
     texts = [next((text for text in row if isinstance(text, str)), "") for row in values]

@@ -70,6 +70,7 @@ class Contamination:
 
     Args:
         benchmarks (`Mapping[str, Sequence[str]]`): Per name the texts of its problems.
+        not_compared (`str`): A line about benchmarks that should be among them.
 
     Example:
 
@@ -80,7 +81,8 @@ class Contamination:
     True
     """
 
-    def __init__(self, benchmarks: Mapping[str, Sequence[str]]) -> None:
+    def __init__(self, benchmarks: Mapping[str, Sequence[str]], not_compared: str = "") -> None:
+        self.not_compared = not_compared
         self.sizes = {name: len(texts) for name, texts in benchmarks.items()}
         self._texts: dict[str, tuple[str, int]] = {}
         self._runs: dict[int, tuple[str, int]] = {}

@@ -8,7 +8,11 @@ folders in solutions are warnings.
 
 from __future__ import annotations
 
+import base64
+import json
+import logging
 import re
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +75,8 @@ LOCAL_PATHS = re.compile(
 )
 HOME_PATHS = re.compile(r"(?<![\w./:-])/(?:home|Users)/[\w.-]+/|\b[A-Za-z]:\\{1,2}Users\\")
 WITH_TEXT = (".md", ".json", ".jsonl", ".txt", ".py", ".svg", ".yaml", ".yml")
+# The problems of a report: JSON, compressed, in base 64.
+PIECE = re.compile(rb'<script type="text/plain"[^>]*>([\w+/=]+)<')
 # Vocabularies hold every scrap of text there is.
 VOCABULARIES = ("tokenizer*.json", "vocab*", "merges.txt")
 SHOWN = 24
@@ -97,29 +103,30 @@ def look_through(
 
     Args:
         files (`Mapping[str, Path | bytes]`): Files or their contents by name. Texts are read line
-            by line, Parquet files row by row, with strings inside lists and records.
-        allowed (`Sequence[str]`): Allowed kinds of secrets.
+            by line, Parquet files and reports row by row, with strings inside lists and records.
+        allowed (`Sequence[str]`): Allowed kinds of findings; one that is not found is warned of.
         home (`Path`, *optional*): The user's home folder, which is searched for, too.
     """
     findings: list[Finding] = []
     for name, path in files.items():
-        if name.endswith(".parquet") and isinstance(path, Path):
-            findings += _in_rows(name, path, allowed)
+        if name.endswith((".parquet", ".html")) and isinstance(path, Path):
+            rows = _table(path) if name.endswith(".parquet") else _problems(path)
+            findings += _in_rows(name, _texts(rows))
         elif name.endswith(WITH_TEXT) and not any(fnmatch(name, one) for one in VOCABULARIES):
-            findings += _in_lines(name, path, allowed, home)
-    return sorted(findings, key=lambda finding: not finding.refused)
+            findings += _in_lines(name, path, home)
+    for kind in sorted({*allowed} - {finding.kind for finding in findings}):
+        logging.getLogger(__name__).warning("--allow-secret %r matches no finding", kind)
+    kept = (finding for finding in findings if finding.kind not in allowed)
+    return sorted(kept, key=lambda finding: not finding.refused)
 
 
-def _in_lines(
-    name: str, path: Path | bytes, allowed: Sequence[str], home: Path | None
-) -> Iterator[Finding]:
+def _in_lines(name: str, path: Path | bytes, home: Path | None) -> Iterator[Finding]:
     # A home directly under the root, as a container's user may have, would match half of all text.
     own = str(home) if home is not None and len(home.parts) > 2 else None
     with path.open("rb") if isinstance(path, Path) else BytesIO(path) as raw:
         for number, line in enumerate(TextIOWrapper(raw, "utf-8", errors="replace"), start=1):
             for kind, excerpt in secrets_in(line):
-                if kind not in allowed:
-                    yield Finding(name, f"line {number}", kind, excerpt, refused=True)
+                yield Finding(name, f"line {number}", kind, excerpt, refused=True)
             found = LOCAL_PATHS.search(line)
             start = found.start() if found else line.find(own) if own else -1
             if start >= 0:
@@ -127,12 +134,11 @@ def _in_lines(
                 yield Finding(name, f"line {number}", "path of this machine", excerpt, refused=True)
 
 
-def _in_rows(name: str, path: Path, allowed: Sequence[str]) -> Iterator[Finding]:
+def _in_rows(name: str, texts: Iterable[tuple[int, str, str]]) -> Iterator[Finding]:
     rows: dict[tuple[str, str, bool], dict[int, str]] = defaultdict(dict)
-    for row, column, text in _texts(path):
+    for row, column, text in texts:
         for kind, excerpt in secrets_in(text):
-            if kind not in allowed:
-                rows[column, kind, True].setdefault(row, excerpt)
+            rows[column, kind, True].setdefault(row, excerpt)
         for address in emails_in(text):
             rows[column, "e-mail address", False].setdefault(row, address)
         for folder in HOME_PATHS.findall(text):
@@ -181,16 +187,27 @@ def _rows(numbers: Iterable[int]) -> str:
     return f"row {named}" if len(once) == 1 else f"{len(once):,} rows ({named})"
 
 
-def _texts(path: Path) -> Iterator[tuple[int, str, str]]:
+def _texts(rows: Iterable[Mapping[str, Any]]) -> Iterator[tuple[int, str, str]]:
     """Row (from 0), column and text, for every string however deep it lies."""
+    for number, row in enumerate(rows):
+        for column, value in row.items():
+            if text := "\n".join(_strings(value)):
+                yield number, column, text
+
+
+def _table(path: Path) -> Iterator[Mapping[str, Any]]:
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        batches = file.iter_batches(batch_size=64)
-        for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
-            for column, value in row.items():
-                if text := "\n".join(_strings(value)):
-                    yield number, column, text
+        for batch in file.iter_batches(batch_size=64):
+            yield from batch.to_pylist()
+
+
+def _problems(page: Path) -> Iterator[Mapping[str, Any]]:
+    """The problems of a report as it lists them, and what else its list says."""
+    listed, *pieces = PIECE.findall(page.read_bytes()) or [b""]
+    for piece in filter(None, (*pieces, listed)):
+        yield from json.loads(zlib.decompress(base64.b64decode(piece)))
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -19,7 +19,7 @@ from rpd_datasets.inputs.source import InputSpec, open_rows
 from rpd_datasets.training.recipe import AIME_ID, ReinforcementOptions
 from rpd_datasets.training.reward_functions import AccuracyReward, DiversityReward, FormatReward
 from rpd_datasets.training.training_rows import with_prompt, without_contaminated
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, install_line
 from rpd_metric.grading.custom import GraderLike
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.steps.summarizers import load_summarizer
@@ -178,7 +178,7 @@ def choose_rollouts(
     if sampler == "vllm":
         if not installed:
             raise InputError(
-                "vLLM is not installed: pip install -e '.[vllm]', or pass --rollouts continuous"
+                f"vLLM is not installed: {install_line('vllm')}. Or pass --rollouts continuous"
             )
         if model.load_in_4bit:
             raise InputError(

@@ -175,4 +175,4 @@ def test_a_recipe_without_trl_names_the_extra(name):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "pip install -e '.[training]'" in done.stderr.splitlines()[-1]
+    assert "pip install -c constraints.txt -e '.[training]'" in done.stderr.splitlines()[-1]

@@ -22,7 +22,8 @@ from rpd_metric.errors import InputError, OutputError
 GRADIO = "6.31.0"
 EXTRA = "offline"
 ROOT = Path(__file__).resolve().parents[3]
-SOURCES = ("rpd_metric", "rpd_datasets", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+FILES = ("rpd_command.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("rpd_metric", "rpd_datasets", *FILES)
 
 
 def space_files(name: str) -> dict[str, bytes]:

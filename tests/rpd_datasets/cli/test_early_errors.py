@@ -75,6 +75,7 @@ SINGLE = [
     ("curate", "good", ["--soundness", "llm"], "asks a chat model"),
     ("curate", "good", ["--output", "full"], "--overwrite"),
     ("curate", "good", ["--output", "good.jsonl"], "is a file"),
+    ("curate", "good", ["--output", "good.jsonl/out"], "make it writable, or choose another"),
     ("plan", "good", ["--correct-column", "right"], "no column 'right' for --correct-column"),
     ("plan", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("score", "good", ["--embedder", "nonsense:x"], "unknown embedder"),

@@ -83,6 +83,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     assert found["solutions_left_out"] == {"duplicate": 1, "no_steps": 3}
     lines = outcome_lines({"counts": counts(run), "outcome": found})
     assert ("Steps", "asked 12, accepted 9") in lines
+    assert ("Wanted", "problems 4") in lines
     assert ("Right", "candidates 75 %, chosen 60 %") in lines
     warned = [said for name, said in lines if name == "Warning"]
     assert len(warned) == 3

@@ -65,6 +65,12 @@ def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, t
     assert len(curate(rows, tmp_path / "out", overwrite=True, num_problems=2).dataset) == 2
 
 
+def test_a_run_that_fails_says_what_it_leaves(rows, tmp_path, caplog):
+    with pytest.raises(InputError, match="no problem"):
+        curate(rows, tmp_path / "out", num_solutions=9)
+    assert caplog.messages[-1].startswith(f"{tmp_path / 'out.partial'} keeps the scores")
+
+
 def test_a_second_run_to_the_same_output_is_refused(rows, tmp_path):
     from filelock import FileLock
 

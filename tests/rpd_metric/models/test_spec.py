@@ -115,7 +115,7 @@ def test_a_summarizer_is_any_chat_model_or_one_that_needs_none():
 
 @pytest.mark.skipif(find_spec("vllm") is not None, reason="vLLM is installed")
 def test_vllm_in_process_says_what_to_install_where_it_is_missing():
-    with pytest.raises(MissingExtraError, match=r"pip install -e .*\[vllm\]"):
+    with pytest.raises(MissingExtraError, match=r"pip install -c constraints.txt -e .*\[vllm\]"):
         load_chat("vllm:org/model")
 
 
