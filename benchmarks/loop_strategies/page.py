@@ -92,7 +92,8 @@ seeds: another pool, selection and training. Nothing is corrected for the number
         table_text(["arm", *FREQUENCIES, "other", *trained], others),
         """\
 The share of each strategy in the right samples (%; `other`: right, but with none of the four), the
-number of training samples, how many strategies they show per problem, and minutes per seed.""",
+number of training samples, how many strategies they show per problem, and minutes per seed by the
+clock, with whatever else the machine did.""",
         f"{machine(PACKAGES)}.",
     ]
 
