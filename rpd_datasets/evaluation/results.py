@@ -20,6 +20,7 @@ import numpy as np
 
 from rpd_datasets.evaluation.benchmarks import BENCHMARKS
 from rpd_datasets.filters.answer_checks import AnswerChecker, marked_only
+from rpd_datasets.filters.completeness import REACHED_LIMIT
 from rpd_datasets.inputs.inspect_rows import JSON_LOG, InspectLog, scores_of
 from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.problem import Problem, strategy_labels
@@ -36,8 +37,6 @@ _NEUTRAL = {
     *("max_connections", "adaptive_connections", "cache_prompt", "extra_headers"),
     *("workers", "benchmark", "data"),
 }
-# How a reply ends that reached a length.
-_CUT = ("max_tokens", "model_length")
 # What tables call the problems of files.
 FILES = "the files"
 # Whether a sample is right, None where that is missing; and its answer.
@@ -205,7 +204,7 @@ def read_results(
             verdicts[verdict or ("correct" if is_right else "wrong")] += 1
             ends[output.stop_reason if output.choices else "unknown"] += 1
             written = output.usage.output_tokens if output.usage else 0
-            if asked and 0 < written < asked and output.stop_reason in _CUT:
+            if asked and 0 < written < asked and output.stop_reason in REACHED_LIMIT:
                 capped.append(written)
         right[id_] = Problem(problem_text(samples[0].input), tuple(texts))
     if capped and not allow_missing:

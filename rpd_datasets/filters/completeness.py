@@ -225,7 +225,9 @@ def unfinished(candidates: Candidates, answer_column: str | None) -> Drops:
     drops: dict[int, tuple[str, str]] = {}
     wanted = reference_of(candidates.problem, answer_column)
     columns = (each_solution(candidates.problem, name) for name in END_COLUMNS)
-    ended = {n for ends in columns for n, end in enumerate(ends) if end in REACHED_LIMIT}
+    # A list of another length does not say whose ends it holds.
+    told = (ends for ends in columns if len(ends) == len(candidates.num_tokens))
+    ended = {n for ends in told for n, end in enumerate(ends) if end in REACHED_LIMIT}
     for index in candidates.left:
         solution, num_tokens = candidates.problem.solutions[index], candidates.num_tokens[index]
         if index in ended:

@@ -92,15 +92,18 @@ def test_only_solutions_marked_correct_stay(marks, reasons):
 
 
 @pytest.mark.parametrize(
-    "said",
+    ("said", "reasons"),
     [
-        {"finish_reason": ["stop", "length", None]},
-        {"stop_reason": ["stop", "max_tokens", "stop"]},
+        ({"finish_reason": ["stop", "length", None]}, ("", "cut_off", "")),
+        ({"stop_reason": ["stop", "max_tokens", "stop"]}, ("", "cut_off", "")),
+        ({"finish_reason": "length"}, ("cut_off",) * 3),
+        ({"finish_reason": ["length"]}, ("",) * 3),  # of whom?
     ],
 )
-def test_a_reply_that_reached_its_limit_is_cut_off_however_it_ends(said):
+def test_a_reply_that_reached_its_limit_is_cut_off_however_it_ends(said, reasons):
     texts = [DONE.format(n) for n in range(3)]
-    assert run(*texts, config=FilterConfig(min_solutions=1), **said).reasons == ("", "cut_off", "")
+    config = FilterConfig(min_solutions=1)
+    assert run(*texts, config=config, **said).reasons == reasons
 
 
 SOLUTIONS = st.lists(
