@@ -11,7 +11,7 @@ import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -240,7 +240,7 @@ def open_source(
 
 
 def look_at_head(
-    source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY, wanted: Collection[str] = ()
+    source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY, wanted: Sequence[str] = ()
 ) -> tuple[list[str], Problem | None]:
     """Every column of an input's first rows, and the first problem in them, if any.
 
