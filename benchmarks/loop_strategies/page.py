@@ -161,7 +161,8 @@ def _by_strategy(by_seed: BySeed) -> list[str]:
 
 def _training(by_seed: BySeed) -> list[str]:
     """Samples, strategies of a problem and minutes; a dash for what an arm has none of."""
-    samples = [one["counts"]["samples"] for one in by_seed.values() if "counts" in one]
+    counted = [one["counts"] for one in by_seed.values() if "counts" in one]
+    samples = [one["samples"] for one in counted if "samples" in one]  # GRPO learns from none
     kinds = [one["strategies"] for one in by_seed.values() if "strategies" in one]
     seconds = [sum(one["seconds"].values()) for one in by_seed.values()]
     return [

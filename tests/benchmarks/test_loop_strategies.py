@@ -60,10 +60,12 @@ def test_the_page_tells_arms_apart_only_where_bands_do(tmp_path: Path, better: i
     assert "No arm has been run yet" in (tmp_path / "page.md").read_text()
     arms = {"rpd_1p3s": 20 + better, "random_1p3s": 20}
     found = [result(name, seed, right) for name, right in arms.items() for seed in (0, 1)]
+    found.append(result("grpo", 0, 20) | {"counts": {"problems": 160}})  # and no samples
     write_page(tmp_path / "page.md", Scale(), found)
     text = (tmp_path / "page.md").read_text()
     assert said in text
-    assert f"| RPD 1P3S    |     2 |   {10 + better / 2:.1f} |   {20 + better:.1f} |" in text
+    assert f"| RPD 1P3S        |     2 |   {10 + better / 2:.1f} |   {20 + better:.1f} |" in text
+    assert "RPD 1P3S + GRPO − RPD 1P3S" in text
 
 
 @pytest.mark.parametrize(
