@@ -84,11 +84,11 @@ def histogram(
 
     about = f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}"'
     parts = [f'<svg class="chart" {about}>']
-    for tick in np.arange(0, top + step / 2, step):
+    for tick in np.arange(0, top + step / 2, step).tolist():
         parts.append(_line("grid", y(tick)))
         parts.append(_text("tick", "end", LEFT - 6, y(tick) + 4, _number(tick)))
     between = nice_step(end, 6)
-    for tick in np.arange(0, end + between / 1e6, between):
+    for tick in np.arange(0, end + between / 1e6, between).tolist():
         parts.append(_text("tick", "middle", x(tick), base + 16, _number(tick)))
     parts += [
         _line("axis", base),

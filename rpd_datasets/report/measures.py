@@ -82,8 +82,8 @@ def measure(
 def _values(matrices: Iterable[Array]) -> Array:
     """One value for each pair that has a distance."""
     above = [matrix[np.triu_indices(len(matrix), 1)] for matrix in matrices]
-    values: Array = np.concatenate([np.zeros(0), *above])
-    return values[~np.isnan(values)]
+    values = np.concatenate([np.zeros(0), *above])
+    return np.asarray(values[~np.isnan(values)], dtype=np.float64)
 
 
 def _encoded(row: ChosenProblem, embedder: Embedder) -> dict[int, Array]:
