@@ -118,7 +118,7 @@ real-servers: $(VENV)/installed  ## Run everything against real vLLM on this CPU
 	    $(BIN)/python benchmarks/real_servers.py --vllm $(REAL)
 
 GRPO := build/grpo-vllm
-grpo-vllm: $(VENV)/installed  ## Run GRPO with real vLLM on this CPU (3.8 GB, 10 minutes)
+grpo-vllm: $(VENV)/installed  ## Run GRPO with real vLLM on this CPU, in an environment of its own
 	$(BIN)/python benchmarks/vllm_for_cpu.py $(GRPO) 0.30.0
 	$(GRPO)/bin/python -m pip install --quiet -c constraints.txt -e '.[training]'
 	PYTHONPATH=.:tests $(BIN)/python -m parts.smollm2

@@ -2,12 +2,12 @@
 
     make grpo-vllm
 
-Runs `recipes/grpo.py` on a CPU with a small model in bfloat16, a reward that any model gets half of
-the time and a high learning rate. Prints for each step by how much the log-probabilities of the
-sampled tokens differ between vLLM and the trainer, and the drift that was avoided, as a share of
-what the adapter adds; then how many tensors of the base still equal the file's. `--sync trl` makes
-TRL's own weight syncs: the base has to change. `--sync none` leaves them out: the difference has to
-grow.
+Runs `recipes/grpo.py` on a CPU with a small model in bfloat16, a reward for replies of an even
+length, which any model gets now and then, and a high learning rate. Prints for each step by how
+much the log-probabilities of the sampled tokens differ between vLLM and the trainer, and the drift
+that was avoided, as a share of what the adapter adds; then how many tensors of the base still equal
+the file's. `--sync trl` makes TRL's own weight syncs: the base has to change. `--sync none` leaves
+them out: the difference has to grow.
 
 vLLM's CPU backend packs weights so that they cannot be loaded again. Packing and compilation are
 off here; nothing else of vLLM is changed.
