@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parts.browser import chromium, ready
+from parts.browser import chromium, drawn, enter_frame, ready
 
 ROOT = Path(__file__).resolve().parents[1]
 TOUR = ROOT / "docs" / "tour.ipynb"
@@ -65,7 +65,11 @@ def test_the_report_inside_the_notebook_is_alive(executed, tmp_path):
     page.write_text(f"<!doctype html><title>a cell</title>{report}", encoding="utf-8")
     with chromium(tmp_path / "profile") as browser:
         browser.get(page.as_uri())
-        browser.switch_to.frame(0)
+        enter_frame(browser)
         ready(browser)
         shown = browser.execute_script("return document.body.innerText")
-    assert "10 of 27 problems chosen" in " ".join(shown.split())
+        assert "10 of 27 problems chosen" in " ".join(shown.split())
+        browser.execute_script("document.querySelector('.entry').click()")
+        drawn(browser)
+        assert browser.find_element("css selector", "#problem .asked").text
+        assert browser.get_log("browser") == []

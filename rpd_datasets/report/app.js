@@ -268,12 +268,14 @@
     if (carried.length) parts.push(lazily("Carried columns", () => make("dl", "carried", ...carried)));
     target.replaceChildren(...parts);
   };
+  // In a notebook the page is about:srcdoc, which has no address to change.
+  const address = (hash) => location.protocol === "about:" || history.replaceState(null, "", hash);
   const open = async (one, { focus = false } = {}) => {
     current = one;
     document.body.classList.add("open");
     byId("overview").hidden = true;
     byId("problem").hidden = false;
-    if (one.rank !== null) history.replaceState(null, "", `#p${one.rank + 1}`);
+    if (one.rank !== null) address(`#p${one.rank + 1}`);
     draw();
     await show(one);
     byId("detail").scrollTop = 0;
@@ -283,7 +285,7 @@
     current = null;
     byId("overview").hidden = false;
     byId("problem").hidden = true;
-    history.replaceState(null, "", "#");
+    address("#");
     draw();
   };
   const move = (by) => {

@@ -18,6 +18,9 @@ FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--disable-dev-shm-usage", "--force-device-scale-factor=1", "--hide-scrollbars"),
+    # Timers and drawing of a window that nobody sees run at full speed.
+    *("--disable-background-timer-throttling", "--disable-renderer-backgrounding"),
+    "--disable-backgrounding-occluded-windows",
 )
 
 
@@ -63,9 +66,43 @@ def chromium(profile: Path, *, dark: bool = False, width: int = 1280) -> Iterato
         window.quit()
 
 
-def ready(window: Any) -> None:
-    """Wait until a report has all of its texts."""
+def until(window: Any, script: str, *arguments: object, seconds: float = 90) -> Any:
+    """Wait until a script returns something true, and return it.
+
+    If it never does, the error shows the page: its address, its state and its console.
+    """
+    from selenium.common.exceptions import TimeoutException
     from selenium.webdriver.support.ui import WebDriverWait
 
-    reached = "return document.documentElement.dataset.ready === 'texts'"
-    WebDriverWait(window, 60, 0.02).until(lambda one: one.execute_script(reached))
+    try:
+        return WebDriverWait(window, seconds, 0.02).until(
+            lambda _: window.execute_script(script, *arguments)
+        )
+    except TimeoutException:
+        state = window.execute_script(
+            "return `${location.href} is ${document.readyState}, ${document.visibilityState}, `"
+            " + `data-ready=${document.documentElement.dataset.ready}`"
+        )
+        console = window.get_log("browser")
+        raise AssertionError(f"{seconds} s without {script}; {state}; console {console}") from None
+
+
+def enter_frame(window: Any) -> None:
+    """Switch to the first frame once its own document is complete, not the empty one before it."""
+    own = (
+        "const frame = document.querySelector('iframe'), inner = frame?.contentDocument;"
+        "return inner?.readyState === 'complete' && inner.URL !== 'about:blank' && frame"
+    )
+    window.switch_to.frame(until(window, own))
+
+
+def drawn(window: Any) -> None:
+    """Wait until what was asked for is drawn: the second frame from now starts after the first."""
+    window.execute_async_script(
+        "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(done))"
+    )
+
+
+def ready(window: Any) -> None:
+    """Wait until a report has all of its texts."""
+    until(window, "return document.documentElement.dataset.ready === 'texts'")

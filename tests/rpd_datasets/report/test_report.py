@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from parts.browser import chromium, ready
+from parts.browser import chromium, drawn, ready
 from parts.curated_folder import STEPS, HashEmbedder, a_row, write_folder
 from rpd_datasets.cli import main
 from rpd_datasets.filters.decisions import read_decisions
@@ -113,7 +113,7 @@ def press(window, *keys: str) -> None:
     """Press keys one by one, each drawn before the next."""
     for key in keys:
         window.switch_to.active_element.send_keys(key)
-        window.execute_async_script("setTimeout(arguments[0], 60)")
+        drawn(window)
 
 
 def text_of(window, css: str) -> str:
@@ -146,7 +146,8 @@ class TestInABrowser:
                 "for (const e of document.querySelectorAll('#problem details')) e.open = true"
             )
             press(window, "r")
-        window.execute_script("location.hash = '#p1'; location.reload()")
+        window.execute_script("location.hash = '#p1'")
+        window.refresh()
         ready(window)
         # Nothing was loaded from elsewhere, and nothing went wrong.
         assert window.execute_script("return performance.getEntriesByType('resource').length") == 0
@@ -230,7 +231,7 @@ def test_the_page_fits_a_phone_in_the_dark(evil_page, tmp_path):
         assert window.execute_script(wide)[0] == 390
         for place in (2, 0):  # the long sums, then the longest texts
             window.execute_script(f"document.querySelectorAll('.entry')[{place}].click()")
-            window.execute_async_script("setTimeout(arguments[0], 100)")
+            drawn(window)
             assert window.execute_script(wide) == [390, 390]
         assert not window.find_element("id", "side").is_displayed()
         page = window.execute_script("return getComputedStyle(document.body).backgroundColor")
