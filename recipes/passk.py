@@ -7,7 +7,7 @@
 MODEL is a folder with a model, which then runs in this process, a server (`tgi:http://host:port`,
 `openai:http://host:port/v1#model`), or a model as Inspect names it (`vllm/FOLDER` starts a server).
 The log in --output (evaluations/NAME/BENCHMARK) is the one file of samples and verdicts; the same
-command goes on where a run was stopped. `report` and `compare` read anybody's logs.
+command continues a run that was stopped. `report` and `compare` read anybody's logs.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rpd_datasets.cli import main as rpd
-from rpd_datasets.cli.arguments import with_config
+from rpd_datasets.cli.arguments import with_config, worded_for
 from rpd_datasets.commands import run_command
+from rpd_datasets.destination import check_output
 from rpd_datasets.evaluation.benchmarks import find_benchmark
 from rpd_datasets.evaluation.reporting import report_text
 from rpd_datasets.evaluation.results import find_logs, read_results, short_name
@@ -40,15 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given and given[0] not in (*COMMANDS, "-h", "--help"):
         given.insert(0, "run")
     name = given[0] if given else ""
-    return run_command(f"passk {name}", lambda: _main(name, given))
-
-
-def _main(name: str, given: list[str]) -> None:
     parser, commands = make_parser()
-    if name in commands:
-        given = [name, *with_config(commands[name], given[1:])]
-    args = parser.parse_args(given)
-    {"run": _run, "report": _report}[name](args)
+
+    def work() -> None:
+        typed = [name, *with_config(commands[name], given[1:])] if name in commands else given
+        {"run": _run, "report": _report}[name](parser.parse_args(typed))
+
+    wording = partial(worded_for, commands[name]) if name in commands else str
+    return run_command(f"passk {name}", work, wording=wording)
 
 
 def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -59,15 +60,17 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     run = commands.add_parser("run", help="sample, grade and report (the default)")
     report = commands.add_parser("report", help="figures, tables and files of a log")
     commands.add_parser("compare", help="compare models on the same problems: rpd compare")
-    for one in (run, report):
-        one.add_argument("--config", metavar="FILE", help="options in YAML; typed ones win")
-        one.add_argument("--json", action="store_true", help="print one JSON object instead")
-        one.add_argument("--scorer", help="whose verdicts count (default: the log's first)")
+    for command in (run, report):
+        add = command.add_argument
+        add("--config", metavar="FILE", help="options in YAML; typed ones win")
+        add("--json", action="store_true", help="print one JSON object instead")
+        add("--scorer", help="whose verdicts count (default: the log's first)")
+        text = "scores that count as right: a number for it and all above, or values as A,B"
+        add("--right-score", metavar="SCORE", help=text)
         text = "count samples that are missing or failed instead of refusing the log"
-        one.add_argument("--allow-missing", action="store_true", help=text)
-    for one in (run, report):
-        one.add_argument("--name", help="what tables call the model")
-        one.add_argument("--runs", type=int, help="independent runs (default: as the log says)")
+        add("--allow-missing", action="store_true", help=text)
+        add("--name", help="what tables call the model")
+        add("--runs", type=int, help="independent runs (default: as the log says)")
     report.add_argument("log", metavar="LOG", help="a log of Inspect, or a folder of one")
     run.add_argument("--model", required=True, help="a folder, tgi:URL, openai:URL#MODEL, ...")
     run.add_argument("--benchmark", required=True, help="e.g. aime24, or own with --data")
@@ -109,6 +112,7 @@ def _run(args: argparse.Namespace) -> None:
     args.name = args.name or short_name(args.model)
     slug = re.sub(r"[^\w.-]+", "-", args.name).strip("-.") or "model"
     args.output = args.log = args.output or f"evaluations/{slug}/{args.benchmark}"
+    check_output(Path(args.output), _log_names)
     of_task = ("data", "prompt", "grader", "unsafe")
     task = TASKS[find_benchmark(args.benchmark).name](**_given(args, of_task))
     task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
@@ -137,13 +141,13 @@ def _run(args: argparse.Namespace) -> None:
                 **_given(args, (*of_sampling, "max_connections")),
             )
     except PrerequisiteError as error:
-        said = re.sub(r"\[/?\w+\]", "", str(error.message))
-        if "not associated with a task" in said:
-            said = (
+        message = re.sub(r"\[/?\w+\]", "", str(error.message))
+        if "not associated with a task" in message:
+            message = (
                 f"{args.output} holds a log that was made with another model, benchmark, prompt or "
                 "sampling; use another --output"
             )
-        raise InputError(said) from error
+        raise InputError(message) from error
     _report(args)
 
 
@@ -151,10 +155,16 @@ def _report(args: argparse.Namespace) -> None:
     logs = find_logs(Path(args.log))
     if len(logs) != 1:
         raise InputError(f"{args.log} holds {len(logs)} logs of Inspect; name the log of one task")
-    results = read_results(logs[0], **_given(args, ("name", "scorer", "runs", "allow_missing")))
+    names = ("name", "scorer", "right_score", "runs", "allow_missing")
+    results = read_results(logs[0], **_given(args, names))
     text = report_text(results)
     print(json.dumps(results.as_record(), default=vars) if args.json else text)
     print(f"Log: {logs[0]}", file=sys.stderr)
+
+
+def _log_names(folder: Path) -> Sequence[str] | None:
+    """Any name where Inspect keeps an evaluation: it only adds to its folder."""
+    return ("*",) if (folder / ".eval-set-id").is_file() else None
 
 
 def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:

@@ -127,7 +127,8 @@ def _read(place: str, spec: InputSpec, args: argparse.Namespace) -> list[Results
     path = Path(rest)
     if not path.exists():
         raise InputError(f"there is no {path}: name logs, curated folders or files of solutions")
-    options = {"name": name or None, "allow_missing": args.allow_missing}
+    options: dict[str, Any] = {"name": name or None, "allow_missing": args.allow_missing}
     if logs := find_logs(path):
-        return [read_results(log, scorer=args.scorer, **options) for log in logs]
+        options |= {"scorer": args.scorer, "right_score": spec.right_score}
+        return [read_results(log, **options) for log in logs]
     return [read_solutions(path, spec, correct_column=args.correct_column, **options)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rpd_datasets.evaluation.results import Results
+from rpd_metric.grading.score_scales import THRESHOLD
 from rpd_metric.statistics.intervals import Interval
 
 _SHOWN = ("temperature", "top_p", "max_tokens")
@@ -24,6 +25,7 @@ def report_text(results: Results) -> str:
         f"{results.name} on {results.title}: {size}{part} problems, "
         f"{results.runs} x {results.samples} samples of each, {', '.join(sampling)}"
     ]
+    lines += scale_remarks(results)
     if results.missing:
         lines.append(f"{results.missing} samples are missing: figures are of those that are there")
     if results.capped:
@@ -33,13 +35,17 @@ def report_text(results: Results) -> str:
         )
     shown = {title: figures[name] for name, title in _ESTIMATORS.items() if figures[name]}
     rows = [
-        [str(k), *(percent(found[k]) if k in found else "" for found in shown.values())]
-        for k in sorted({k for found in shown.values() for k in found})
+        [str(k), *(percent(by_k[k]) if k in by_k else "" for by_k in shown.values())]
+        for k in sorted({k for by_k in shown.values() for k in by_k})
     ]
     lines += ["", table_text(["k", *shown], rows), ""]
     if figures["cons_at_n"] is not None:
         lines.append(
             f"- cons@{results.samples} (majority vote of a run): {percent(figures['cons_at_n'])}"
+        )
+    if results.unread:
+        lines.append(
+            f"- no majority vote: the answers of {results.unread} right samples cannot be read"
         )
     lines += [
         f"- Verdicts (by {settings['scorer']}): {_counts(results.verdicts)}",
@@ -48,6 +54,20 @@ def report_text(results: Results) -> str:
         "In percent, with 95 % intervals over problems (of pass@k and pass^k: for all k at once).",
     ]
     return "\n".join(lines)
+
+
+def scale_remarks(results: Results) -> list[str]:
+    """What counts as right, where scores are more than right or wrong."""
+    scale, scorer = results.scale, results.settings.get("scorer")
+    if results.mean_score is not None:
+        return [
+            f"scores of {scorer} are shares, {percent(results.mean_score)} % on average; only a "
+            "full score is right (--right-score takes another)"
+        ]
+    if scale.kind == THRESHOLD:
+        which = ", ".join(sorted(scale.values)) or f"at least {scale.threshold:g}"
+        return [f"right are scores of {scorer} that are {which} (--right-score)"]
+    return []
 
 
 def table_text(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

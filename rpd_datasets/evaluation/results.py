@@ -2,6 +2,7 @@
 
 Every figure is a share from 0 to 1 with an interval over problems (`docs/statistics.md`). Missing
 samples and verdicts are refused, or counted in every report: a missing sample is not a wrong one.
+What scores of a log are right is the business of `rpd_metric/grading/score_scales.py`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_datasets.problem import Problem, strategy_labels
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
+from rpd_metric.grading.answers import final_answer, tidy
+from rpd_metric.grading.score_scales import SHARES, ScoreScale, is_missing, score_scale
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.statistics.estimators import cons_at_n, first_k_per_problem, pass_at_k
-from rpd_metric.statistics.intervals import mean_band, mean_interval
+from rpd_metric.statistics.intervals import Interval, mean_band, mean_interval
 
 # What decides no sample and no score: how a model is reached, how much at a time, where data lie;
 # and the seed, which may be any.
@@ -41,6 +44,9 @@ _NEUTRAL = {
 FILES = "the files"
 # Whether a sample is right, None where that is missing; and its answer.
 Mark = tuple[bool | None, str | None]
+# A vote needs the answers of at least this share of the right samples: where those cannot be read,
+# wrong ones would not be counted either.
+READ_ANSWERS = 0.9
 
 
 @dataclass(frozen=True)
@@ -58,19 +64,24 @@ class Results:
     finish_reasons: dict[str, int] = field(default_factory=dict)
     capped: list[int] = field(default_factory=list)  # tokens of samples that a server cut
     missing: int = 0  # samples without a mark, which are refused with an advice or counted
+    scale: ScoreScale = field(default_factory=ScoreScale)
+    mean_score: Interval | None = None  # of scores that are shares
+    unread: int = 0  # right samples whose answers cannot be read, where that leaves out the vote
     allow_missing: InitVar[bool] = False
     advice: InitVar[str] = ""
 
     def __post_init__(self, allow_missing: bool, advice: str) -> None:
-        marks = self.marks.items()
-        known = {id_: [one for one in given if one[0] is not None] for id_, given in marks}
-        wanted, there = (sum(map(len, one.values())) for one in (self.marks, known))
+        known = {
+            id_: [mark for mark in marks if mark[0] is not None]
+            for id_, marks in self.marks.items()
+        }
+        wanted, there = (sum(map(len, marks.values())) for marks in (self.marks, known))
         if there < wanted and not (there and allow_missing):
             raise InputError(
                 f"{wanted - there} of {wanted} samples of {self.name} have no verdict of "
                 f"{self.settings['scorer']}, and a missing sample is not a wrong one: {advice}"
             )
-        known = {id_: given for id_, given in known.items() if given or not wanted}
+        known = {id_: marks for id_, marks in known.items() if marks or not wanted}
         vars(self).update(marks=known, missing=self.missing + wanted - there)
 
     @property
@@ -87,24 +98,27 @@ class Results:
     @property
     def counts(self) -> dict[str, tuple[int, int]]:
         """By problem, how many samples there are, and how many of them are right."""
-        return {id_: (len(one), sum(bool(m) for m, _ in one)) for id_, one in self.marks.items()}
+        return {
+            id_: (len(marks), sum(bool(right) for right, _ in marks))
+            for id_, marks in self.marks.items()
+        }
 
     @cached_property
     def figures(self) -> dict[str, Any]:
         """Intervals: `pass_at_k` and `pass_hat_k` by k, as far as there are marks; without missing
         samples `first_k`, and `cons_at_n` where there are answers."""
-        found: dict[str, Any] = {"pass_at_k": {}, "pass_hat_k": {}, "first_k": {}}
-        found["cons_at_n"] = None
+        figures: dict[str, Any] = {"pass_at_k": {}, "pass_hat_k": {}, "first_k": {}}
+        figures["cons_at_n"] = None
         drawn, right = np.array(list(self.counts.values())).T
         if not drawn.all():
-            return found
+            return figures
         ks = powers_of_two(int(drawn.min()))
         any_of = [pass_at_k(drawn, right, k) for k in ks]
         all_of = [1 - pass_at_k(drawn, drawn - right, k) for k in ks]
         for name, values in (("pass_at_k", any_of), ("pass_hat_k", all_of)):
-            found[name] = dict(zip(ks, mean_band(np.transpose(values)), strict=True))
+            figures[name] = dict(zip(ks, mean_band(np.transpose(values)), strict=True))
         if self.missing or drawn.min() < drawn.max():
-            return found
+            return figures
         if drawn[0] % self.runs:
             raise InputError(
                 f"{drawn[0]} epochs are not {self.runs} runs of one size; use another --runs"
@@ -114,21 +128,26 @@ class Results:
         table = table.reshape(len(drawn), self.runs, -1, 2)
         correct, answers = table[..., 0].astype(bool), table[..., 1]
         for k in powers_of_two(correct.shape[2]):
-            found["first_k"][k] = mean_interval(first_k_per_problem(correct, k))
-        if any(answer is not None for answer in answers.flat):
-            found["cons_at_n"] = mean_interval(cons_at_n(correct, answers))
-        return found
+            figures["first_k"][k] = mean_interval(first_k_per_problem(correct, k))
+        if not self.unread and any(answer is not None for answer in answers.flat):
+            figures["cons_at_n"] = mean_interval(cons_at_n(correct, answers))
+        return figures
 
     @property
     def correct(self) -> list[str]:
         """Per problem `"1"` or `"0"` for each sample."""
-        return ["".join("01"[bool(right)] for right, _ in one) for one in self.marks.values()]
+        rows = self.marks.values()
+        return ["".join("01"[bool(right)] for right, _ in marks) for marks in rows]
 
     def as_record(self) -> dict[str, Any]:
         """All but the texts, for `json.dumps(..., default=vars)`."""
         of_marks = {"problems": list(self.marks), "correct": self.correct, "figures": self.figures}
-        known = {name: one for name, one in vars(self).items() if name not in ("marks", "right")}
-        return known | of_marks
+        others = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("marks", "right", "scale")
+        }
+        return others | of_marks | {"scores_are": self.scale.kind}
 
     def by_text(self) -> Results:
         """The same with problems named by their texts, as those of files are."""
@@ -145,12 +164,12 @@ class Results:
 
 def find_logs(path: Path) -> list[Path]:
     """The logs that a path names: of a folder, the latest of each task in each folder in it."""
-    found = {}
+    latest = {}
     for log in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if _is_log(log):
             # Inspect names a log by the time, its task and an id.
-            found[log.parent, log.stem.partition("_")[2].rpartition("_")[0]] = log
-    return list(found.values())
+            latest[log.parent, log.stem.partition("_")[2].rpartition("_")[0]] = log
+    return list(latest.values())
 
 
 def _is_log(path: Path) -> bool:
@@ -165,48 +184,60 @@ def read_results(
     *,
     name: str | None = None,
     scorer: str | None = None,
+    right_score: str | None = None,
     runs: int | None = None,
     allow_missing: bool = False,
 ) -> Results:
     """Read a log of Inspect, `.eval` or `.json`.
 
     `name` is what tables call the model, `scorer` whose verdicts count, `NAME` or `NAME_KEY` (the
-    log's first), `runs` into how many the epochs are divided (as the log says, or one).
+    log's first), `right_score` which scores are right, see [`score_scale`], `runs` into how many
+    the epochs are divided (as the log says, or one).
 
     Raises:
-        [`InputError`]: The file is not a log, or, unless `allow_missing`, samples lack a verdict
-            or were cut by the server before the length that was asked for.
+        [`InputError`]: The file is not a log, its scores do not say what is right, or, unless
+            `allow_missing`, samples lack a verdict or were cut by the server before the length that
+            was asked for.
         [`MissingExtraError`]: inspect-ai is not installed.
     """
     log = InspectLog(path)
     spec, about = log.header.eval, log.header.eval.metadata or {}
     marks: dict[str, list[Mark]] = {
-        str(id_): [(None, None)] * max(spec.config.epochs or 1, len(found))
-        for id_, found in log.epochs.items()
+        str(id_): [(None, None)] * max(spec.config.epochs or 1, len(epochs))
+        for id_, epochs in log.epochs.items()
     }
+    scorer = scorer or next(iter(log.scores), "any scorer")
+    scale = score_scale(scorer, log.scores.get(scorer, ()), right_score)
     right: dict[str, Problem] = {}
+    shares, unread = list[float](), 0
     verdicts, ends = Counter[str](), Counter[str]()
     asked, capped = log.header.plan.config.max_tokens, list[int]()
     for samples in log.problems():
-        id_, texts = str(samples[0].id), list[str]()
+        id_, texts, values = str(samples[0].id), list[str](), list[float]()
         for place, sample in enumerate(samples):
-            scores, output = scores_of(sample), sample.output
-            scorer = scorer or next(iter(scores), None)
-            number, score = scores.get(scorer or "", (None, None))
-            if sample.error is not None or number is None or score is None:
+            output = sample.output
+            value, score = scores_of(sample).get(scorer, (None, None))
+            if sample.error is not None or is_missing(value) or score is None:
                 continue
-            is_right = number >= 1
+            is_right = scale.is_right(value) is True
             texts += solution_texts(sample.messages, output)[:is_right]
-            # A right answer without a name has the target's.
-            target = sample.target if isinstance(sample.target, str) else sample.target[0]
-            marks[id_][place] = is_right, score.answer or (target or None if is_right else None)
             verdict = (score.metadata or {}).get("verdict")
+            answer = _canonical(score.answer, output.completion)
+            if is_right:
+                unread += answer is None and score.answer is not None
+                # Right answers are one candidate, whatever their notation.
+                target = sample.target if isinstance(sample.target, str) else sample.target[0]
+                answer = answer or target or None
+            marks[id_][place] = is_right, answer
+            values.append(scale.share(value))
             verdicts[verdict or ("correct" if is_right else "wrong")] += 1
             ends[output.stop_reason if output.choices else "unknown"] += 1
             written = output.usage.output_tokens if output.usage else 0
             if asked and 0 < written < asked and output.stop_reason in REACHED_LIMIT:
                 capped.append(written)
         right[id_] = Problem(problem_text(samples[0].input), tuple(texts))
+        shares += [float(np.mean(values))] if values else []
+    num_right = sum(len(problem.solutions) for problem in right.values())
     if capped and not allow_missing:
         raise InputError(
             f"{len(capped)} samples of {path.name} were cut after at most {max(capped):,} tokens "
@@ -220,15 +251,32 @@ def read_results(
         benchmark=about.get("benchmark") or spec.task.rpartition("/")[2],
         marks=marks,
         right=right,
-        settings=_settings(log, scorer or "any scorer"),
+        settings=_settings(log, scorer),
         of_problems=int(about.get("of_problems", spec.dataset.samples or len(log.epochs))),
         runs=runs or int(about.get("runs", 1)),
         verdicts=dict(verdicts.most_common()),
         finish_reasons=dict(ends.most_common()),
         capped=capped,
+        scale=scale,
+        mean_score=mean_interval(shares) if scale.kind == SHARES and shares else None,
+        unread=unread if unread > (1 - READ_ANSWERS) * num_right else 0,
         allow_missing=allow_missing,
         advice=f"{log.shortfall}, --allow-missing counts them" if log.shortfall else grade,
     )
+
+
+def _canonical(answer: str | None, completion: str) -> str | None:
+    """The answer that a scorer names, tidied; if it repeats the reply, the one read in that.
+
+    Stock scorers such as `includes` keep the whole reply: as votes, no two would be equal.
+    """
+    if answer is None:
+        return None
+    answer = answer.strip()
+    if answer.casefold() == completion.strip().casefold():
+        # A reply may be nothing but its answer.
+        answer = final_answer(completion) or (answer if len(answer.split()) == 1 else "")
+    return tidy(answer) or None
 
 
 def read_solutions(
@@ -246,7 +294,7 @@ def read_solutions(
     rows cannot be read or marks are missing; [`MissingExtraError`] where a reference takes
     algebra to compare and math-verify is missing.
     """
-    name, told = name or path.name.partition(".")[0], False
+    name, any_checked = name or path.name.partition(".")[0], False
     marks: dict[str, list[Mark]] = {}
     right: dict[str, Problem] = {}
     rejects: list[Rejected] = []
@@ -254,19 +302,21 @@ def read_solutions(
     checker = AnswerChecker(algebra_required=True)
     with tempfile.TemporaryDirectory() as scratch, closing(checker):
         for problem in open_source(path, spec, scratch=Path(scratch), on_reject=rejects.append):
-            found = marked_only(problem, correct_column)
-            if not found.by:
-                found = checker.check(problem, correct_column)
-            told = told or bool(found.by)
+            answers = marked_only(problem, correct_column)
+            if not answers.by:
+                answers = checker.check(problem, correct_column)
+            any_checked |= bool(answers.by)
             # Beside a reference, a solution without an answer is not right; a mark may be missing.
-            given = [bool(mark) if found.by == "reference" else mark for mark in found.marks]
-            labels = strategy_labels(problem.extra, len(given))
+            of_reference = answers.by == "reference"
+            verdicts = [bool(mark) if of_reference else mark for mark in answers.marks]
+            labels = strategy_labels(problem.extra, len(verdicts))
             whole = Problem(problem.problem, problem.solutions, {"strategies": labels})
             key = " ".join(problem.problem.split())
             if key in marks:
                 raise InputError(f"{path.name} has two problems of the same text: {key[:80]!r}")
-            marks[key] = [(mark, None) for mark in given]
-            right[key] = whole.take([n for n, mark in enumerate(given) if mark or not found.by])
+            marks[key] = [(mark, None) for mark in verdicts]
+            right_ones = [n for n, mark in enumerate(verdicts) if mark or not answers.by]
+            right[key] = whole.take(right_ones)
     if rejects and not allow_missing:
         raise InputError(
             f"{len(rejects):,} rows or solutions of {path.name} cannot be read, the first at "
@@ -275,7 +325,7 @@ def read_solutions(
     return Results(
         name=name,
         benchmark=FILES,
-        marks=marks if told else {key: [] for key in marks},
+        marks=marks if any_checked else {key: [] for key in marks},
         right=right,
         settings={"scorer": "the marks"},
         of_problems=len(marks),

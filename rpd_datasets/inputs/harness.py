@@ -6,8 +6,9 @@
         -> {"problem", "solutions", "correct", "correct_METRIC", ..., "score_METRIC", ..., "answer"}
 
 Files are recognized by their columns (lm-eval 0.4.13, lighteval 0.13.0). Scores per solution become
-`correct_METRIC` (the first one also `correct`), scores per problem `score_METRIC`. Where lm-eval
-writes the mean over the replies that a filter kept, the marks are restored.
+`correct_METRIC` (the first one also `correct`), scores per problem `score_METRIC`; so do scores per
+solution that neither are right or wrong nor shares. Where lm-eval writes the mean over the replies
+that a filter kept, the marks are restored.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from rpd_datasets.inputs.layouts import with_thoughts
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
+from rpd_metric.grading.score_scales import ScoreScale, score_scales
 from rpd_metric.reasons import Reason
 
 Values = Mapping[str, Any]
@@ -50,7 +52,9 @@ class Harness:
 
 
 def read_harness(
-    harness: Harness, read: Callable[[], Iterator[Row | Rejected]]
+    harness: Harness,
+    read: Callable[[], Iterator[Row | Rejected]],
+    right_score: str | None = None,
 ) -> Iterator[Row | Rejected]:
     """The rows of a harness as problems; with a key, rows are read twice to join their scores."""
     key, scores = harness.key or "", defaultdict[Any, dict[str, Any]](dict)
@@ -65,36 +69,45 @@ def read_harness(
             yield Rejected("read", Reason.NOT_OF_THE_HARNESS, row.place, detail)
         else:
             values = row.values
-            found = scores.pop(values[key], None) if key else harness.scores(values)
-            if found is None:
+            of_row = scores.pop(values[key], None) if key else harness.scores(values)
+            if of_row is None:
                 continue  # the same solutions with another score, which the first row has
             if (problem := harness.row(values)) is None:
                 detail = "The row holds log-likelihoods, and no texts that were written."
                 yield Rejected("read", Reason.NO_TEXTS, row.place, detail)
             else:
-                yield Row(row.place, with_scores(problem, found), problem["id"])
+                each, of_problem = _by_solution(of_row, len(problem["solutions"]))
+                marked = with_marks(problem, each, score_scales(each, right_score))
+                yield Row(row.place, marked | of_problem, problem["id"])
 
 
-def with_scores(row: Values, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """A problem's row with its scores, each a number or a list of one for each solution.
+def _by_solution(scores: Values, count: int) -> tuple[dict[str, list[Any]], dict[str, float]]:
+    """The scores of each solution by metric, and those of the whole problem by column."""
+    lists = {name: one if isinstance(one, list) else [one] for name, one in scores.items()}
+    each = {name: values for name, values in lists.items() if len(values) == count}
+    numbers = {name: one for name, one in scores.items() if isinstance(one, int | float)}
+    whole = {f"score_{name}": float(one) for name, one in numbers.items() if name not in each}
+    return each, whole
 
-    >>> with_scores({"solutions": ["4", "5"]}, {"exact": [1.0, 0.0], "pass@2": 1.0})
+
+def with_marks(
+    row: Values, scores: Mapping[str, list[Any]], scales: Mapping[str, ScoreScale | None]
+) -> dict[str, Any]:
+    """A problem's row with a mark for each solution and scorer, or the score on an unknown scale.
+
+    >>> scores = {"exact": [1.0, 0.0], "judge": [8, 3]}
+    >>> with_marks({"solutions": ["4", "5"]}, scores, score_scales(scores))
     {'solutions': ['4', '5'], 'correct': [True, False], 'correct_exact': [True, False], \
-'score_pass@2': 1.0}
+'score_judge': [8, 3]}
     """
-    marks: dict[str, list[bool | None]] = {}
-    whole: dict[str, float] = {}
-    for name, value in scores.items():
-        each = value if isinstance(value, list) else [value]
-        if len(each) == len(row["solutions"]):
-            # NaN equals nothing, itself included.
-            mark = [
-                one >= 1 if isinstance(one, int | float) and one == one else None for one in each
-            ]
-            marks = {"correct": mark, **marks, f"correct_{name}": mark}
-        elif isinstance(value, int | float):
-            whole[f"score_{name}"] = float(value)
-    return {**row, **marks, **whole}
+    marked = dict(row)
+    for name, values in scores.items():
+        if scale := scales[name]:
+            marks = [scale.is_right(value) for value in values]
+            marked = {**marked, "correct": marked.get("correct", marks), f"correct_{name}": marks}
+        else:
+            marked[f"score_{name}"] = values
+    return marked
 
 
 def _lm_eval_row(values: Values) -> dict[str, Any] | None:

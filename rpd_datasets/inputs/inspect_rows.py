@@ -3,24 +3,26 @@
     LOG -> {"problem", "solutions", "stop_reason", "correct", "correct_SCORER", ..., "answer", "id"}
 
 `correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME, or
-`correct_NAME_KEY` for scorers with several values. A mark is true for a score of 1 (Inspect's "C",
-"yes", True), false for less, null for none. `datasets` reads such logs, too, but neither samples
-whose id is a name nor a column that the first five samples lack.
+`correct_NAME_KEY` for scorers with several values; `score_NAME` has scores on an unknown scale
+(`rpd_metric/grading/score_scales.py`). `datasets` reads such logs, too, but neither samples whose
+id is a name nor a column that the first five samples lack.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import BadZipFile, is_zipfile
 
-from rpd_datasets.inputs.harness import with_scores
+from rpd_datasets.inputs.harness import with_marks
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, first_line, needs_extra
+from rpd_metric.grading.score_scales import ScoreScale, score_scales
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts
 from rpd_metric.reasons import Reason
 
@@ -57,18 +59,22 @@ class InspectLog:
         self._zipped = is_zipfile(path)
         read = partial(read_eval_log, str(path), header_only=self._zipped)
         self.header: EvalLog = self._read(read)
-        found: Sequence[EvalSample | EvalSampleSummary] = self.header.samples or []
+        samples: Sequence[EvalSample | EvalSampleSummary] = self.header.samples or []
         if self._zipped:
-            found = self._read(partial(read_eval_log_sample_summaries, str(path)))
-        if not found:
+            samples = self._read(partial(read_eval_log_sample_summaries, str(path)))
+        if not samples:
             raise InputError(f"{path} is an Inspect log without samples; run the evaluation")
         # A log holds its samples in the order in which they ended.
         self.epochs: dict[int | str, list[int]] = {
             id_: [] for id_ in self.header.eval.dataset.sample_ids or ()
         }
-        for sample in sorted(found, key=lambda sample: sample.epoch):
+        # By scorer, the scores of all samples, which tell their scale.
+        self.scores: dict[str, list[Any]] = defaultdict(list)
+        for sample in sorted(samples, key=lambda sample: sample.epoch):
             self.epochs.setdefault(sample.id, []).append(sample.epoch)
-        self.num_finished = sum(not sample.error for sample in found)
+            for name, (value, _) in scores_of(sample).items():
+                self.scores[name].append(value)
+        self.num_finished = sum(not sample.error for sample in samples)
 
     @property
     def shortfall(self) -> str | None:
@@ -80,7 +86,7 @@ class InspectLog:
         why = f" ({first_line(Exception(header.error.message))})" if header.error else ""
         return (
             f"The log {self.path.name} {_STATUS[header.status]}{why}: {self.num_finished} of "
-            f"{wanted} samples are finished. `inspect eval-retry {self.path}` goes on"
+            f"{wanted} samples are finished. `inspect eval-retry {self.path}` continues it"
         )
 
     def problems(self) -> Iterator[list[EvalSample]]:
@@ -107,32 +113,37 @@ class InspectLog:
                 ) from error
 
 
-def read_inspect_log(path: Path) -> Iterator[dict[str, Any] | Rejected]:
+def read_inspect_log(
+    path: Path, right_score: str | None = None
+) -> Iterator[dict[str, Any] | Rejected]:
     """The samples of an Inspect log as rows; failed epochs and unfinished logs are rejected."""
     log = InspectLog(path)
+    scales = score_scales(log.scores, right_score)
     if log.shortfall:
         yield Rejected("read", Reason.UNFINISHED_LOG, path.name, f"{log.shortfall}.")
     for samples in log.problems():
-        yield from _row(path, samples)
+        yield from _row(path, samples, scales)
 
 
-def scores_of(sample: EvalSample) -> dict[str, tuple[float | None, Score]]:
-    """A sample's scores by scorer (`SCORER_KEY` for several values), as numbers where possible."""
-    from inspect_ai.scorer import value_to_float
-
-    found: dict[str, tuple[float | None, Score]] = {}
-    for name, score in (sample.scores or {}).items():
-        several = score.value.items() if isinstance(score.value, dict) else [(None, score.value)]
-        for key, value in several:
-            number = None if isinstance(value, list | None) else float(value_to_float()(value))
-            found[f"{name}_{key}" if key else name] = (number if number == number else None, score)
-    return found
+def scores_of(sample: EvalSample | EvalSampleSummary) -> dict[str, tuple[Any, Score]]:
+    """The values of a sample's scores by scorer (`SCORER_KEY` for several), with their scores."""
+    return {
+        f"{name}_{key}" if key else name: (value, score)
+        for name, score in (sample.scores or {}).items()
+        for key, value in _values(score)
+    }
 
 
-def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rejected]:
+def _values(score: Score) -> Iterable[tuple[str, Any]]:
+    return score.value.items() if isinstance(score.value, dict) else [("", score.value)]
+
+
+def _row(
+    path: Path, samples: list[EvalSample], scales: Mapping[str, ScoreScale | None]
+) -> Iterator[dict[str, Any] | Rejected]:
     """One problem's row, after its failed epochs."""
     solutions: list[str] = []
-    scored: list[Mapping[str, tuple[float | None, Score]]] = []
+    scored: list[Mapping[str, tuple[Any, Score]]] = []
     ends: list[str | None] = []
     for sample in samples:
         if sample.error is not None:
@@ -150,8 +161,8 @@ def _row(path: Path, samples: list[EvalSample]) -> Iterator[dict[str, Any] | Rej
     if not solutions:
         return
     names = dict.fromkeys(name for scores in scored for name in scores)
-    numbers = {name: [scores.get(name, (None,))[0] for scores in scored] for name in names}
+    values = {name: [scores.get(name, (None,))[0] for scores in scored] for name in names}
     row = {"problem": problem_text(samples[0].input), "solutions": solutions, "stop_reason": ends}
     target = samples[0].target
     answer = target if isinstance(target, str) else ", ".join(target)
-    yield with_scores(row, numbers) | {"answer": answer, "id": str(samples[0].id)}
+    yield with_marks(row, values, scales) | {"answer": answer, "id": str(samples[0].id)}

@@ -58,18 +58,22 @@ class LocalRows:
     part = ""
     terms = Terms()
 
-    def __init__(self, path: Path, *, name: str, split: str = "train") -> None:
+    def __init__(
+        self, path: Path, *, name: str, split: str = "train", right_score: str | None = None
+    ) -> None:
         if not path.is_dir() and file_kind(path) is None:
             endings = ", ".join(SUFFIXES)
             raise InputError(f"{path} is not a data file: it must end in one of {endings}.")
         self.name = name
         self.files = _folder_files(path, split) if path.is_dir() else [path]
         self._root = path if path.is_dir() else path.parent
+        self._right_score = right_score
 
     def __iter__(self) -> Iterator[Row | Rejected]:
         for path in self.files:
             try:
-                yield from _read(path, path.relative_to(self._root).as_posix())
+                label = path.relative_to(self._root).as_posix()
+                yield from _read(path, label, self._right_score)
             except OSError as error:
                 raise InputError(f"{path} cannot be read: {first_line(error)}") from error
 
@@ -150,7 +154,7 @@ def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
     return by_split[wanted] if splits else files
 
 
-def _read(path: Path, label: str) -> Iterator[Row | Rejected]:
+def _read(path: Path, label: str, right_score: str | None) -> Iterator[Row | Rejected]:
     """The rows of a file; those that an evaluation harness wrote as problems."""
     kind = file_kind(path) or ""
     read = _READERS[kind]
@@ -160,7 +164,9 @@ def _read(path: Path, label: str) -> Iterator[Row | Rejected]:
         )
         wrote = (one for values in peeked for one in HARNESSES if one.misses(values) is None)
         if harness := next(wrote, None):
-            return read_harness(harness, lambda: read(path, label))
+            return read_harness(harness, lambda: read(path, label), right_score)
+    if kind in ("json", "inspect"):
+        read = partial(read, right_score=right_score)
     return read(path, label)
 
 
@@ -204,12 +210,15 @@ def _as_row(value: Any, place: str) -> Row | Rejected:
     return Rejected("read", Reason.NOT_AN_OBJECT, place, detail)
 
 
-def _read_json(path: Path, label: str) -> Iterator[Row | Rejected]:
+def _read_json(path: Path, label: str, right_score: str | None) -> Iterator[Row | Rejected]:
     """A `.json` file: one array of objects, a log of Inspect, or JSON Lines under another name."""
     with _open(path) as file:
         head = file.read(CHUNK).removeprefix(BOM).lstrip()
+    if JSON_LOG.match(head):
+        yield from _read_inspect(path, label, right_score)
+        return
     if not head.startswith(b"["):
-        yield from (_read_inspect if JSON_LOG.match(head) else _read_jsonl)(path, label)
+        yield from _read_jsonl(path, label)
         return
     try:
         with _open(path) as file:
@@ -301,15 +310,12 @@ def _values(batch: Any) -> Iterator[dict[str, Any] | UnicodeDecodeError]:
                 yield from _values(batch.slice(start, 1))
 
 
-def _read_inspect(path: Path, label: str) -> Iterator[Row | Rejected]:
-    for number, found in enumerate(read_inspect_log(path), start=1):
-        if isinstance(found, Rejected):
-            yield found
-        else:
-            yield Row(f"{label}:{number}", found, found["id"])
+def _read_inspect(path: Path, label: str, right_score: str | None) -> Iterator[Row | Rejected]:
+    for number, row in enumerate(read_inspect_log(path, right_score), start=1):
+        yield row if isinstance(row, Rejected) else Row(f"{label}:{number}", row, row["id"])
 
 
-_READERS: dict[str, Callable[[Path, str], Iterator[Row | Rejected]]] = {
+_READERS: dict[str, Callable[..., Iterator[Row | Rejected]]] = {
     "jsonl": _read_jsonl,
     "json": _read_json,
     "csv": _read_csv,

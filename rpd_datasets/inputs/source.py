@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,11 @@ class InputSpec:
     )
     turn: int | None = option(
         None, "answer of a conversation to read (default: the last)", group="place", metavar="N"
+    )
+    right_score: str | None = option(
+        None,
+        "scores of a log that count as right: a number for it and all above, or values as A,B",
+        metavar="SCORE",
     )
     exactly: int | None = option(
         None, "keep only problems with exactly N solutions", group="place", metavar="N"
@@ -187,8 +192,8 @@ class Source:
         return read_gathered(path)
 
     def _items(self) -> Iterator[Problem | Rejected]:
-        read, only = LAYOUTS[self.layout].read, self.spec.only.items()
-        read = partial(read, turn=self.spec.turn) if self.spec.turn else read
+        layout, only = LAYOUTS[self.layout], self.spec.only.items()
+        options = {"turn": self.spec.turn} if self.spec.turn else {}
         self.rows_read = 0
         for row in islice(with_prompts(self.rows, self._prompts), self.first_rows):
             self.rows_read += 1
@@ -196,7 +201,7 @@ class Source:
             if isinstance(row, Rejected):
                 yield row
             elif all(str(row.values.get(name)) == str(value) for name, value in only):
-                yield from read(row, self.columns)
+                yield from layout.items(row, self.columns, **options)
 
     def _scratch_key(self, limit: int | None) -> str:
         if self.first_rows is not None:
@@ -205,7 +210,7 @@ class Source:
         # What comes after the last problem that is read is not looked at.
         parts = [
             *(self.fingerprint(), self.name, self.rows.part, self.layout),
-            *(astuple(self.columns), only, limit, self.spec.turn),
+            *(astuple(self.columns), only, limit, self.spec.turn, self.spec.right_score),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -285,7 +290,7 @@ def open_rows(
         return LocalRows(Path(__file__).parents[1] / "sample", name="sample", split=spec.split)
     path = Path(source).expanduser()
     if path.exists():
-        return LocalRows(path, name=source, split=spec.split)
+        return LocalRows(path, name=source, split=spec.split, right_score=spec.right_score)
     if file_kind(path) is None and HUB_ID.fullmatch(source):
         place: dict[str, Any] = {"config": spec.config_name, "split": spec.split}
         return HubRows(source, **place, revision=spec.revision, streaming=streaming)

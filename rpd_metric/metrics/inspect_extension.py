@@ -14,6 +14,7 @@ import atexit
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,6 @@ from inspect_ai.scorer import (
     Value,
     metric,
     scorer,
-    value_to_float,
 )
 from inspect_ai.solver import TaskState
 from inspect_ai.tool import ToolChoice, ToolInfo
@@ -50,6 +50,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer, tidy
 from rpd_metric.grading.custom import load_grader
+from rpd_metric.grading.score_scales import is_missing, score_scale
 from rpd_metric.metrics.inspect_text import solution_texts
 from rpd_metric.models.chat import Chat, ChatOptions, ChatRequest, Sampling
 from rpd_metric.models.failures import ServerError
@@ -69,20 +70,23 @@ def full_name(module: str, name: str) -> str:
 
 
 @metric(name=full_name(__name__, "pass_at_k"), scores="unreduced")
-def pass_at_k() -> Metric:
+def pass_at_k(right_score: str | None = None) -> Metric:
     """pass@k without bias for k = 1, 2, 4, ... up to the number of epochs, with 95 % intervals.
 
     Where samples have different numbers of scored epochs the figures are NaN, and `missing` counts
     what is not there: a mean over those that are left would be of something else.
+
+    Args:
+        right_score (`str`, *optional*): Which scores are right, if they are neither right or wrong
+            nor shares: `"7"` for 7 and above, or `"A,B"`.
     """
 
     def compute(scores: list[SampleScore]) -> Value:
         drawn: Counter[str] = Counter()
         right: Counter[str] = Counter()
-        for one in scores:
-            number = value_to_float()(one.score.value)
-            drawn[str(one.sample_id)] += number == number  # NaN is no verdict
-            right[str(one.sample_id)] += number >= 1
+        for name, score, is_right in _verdicts(scores, right_score):
+            drawn[name] += not is_missing(score.value)
+            right[name] += is_right
         epochs = max(drawn.values(), default=0)
         missing = epochs * len(drawn) - drawn.total()
         figures: dict[str, Any] = {"missing": missing} if missing else {}
@@ -91,16 +95,29 @@ def pass_at_k() -> Metric:
                 figures[f"pass@{k}"] = float("nan")
                 continue
             counts = np.array([right[name] for name in drawn])
-            found = mean_interval(estimate(np.full(len(counts), epochs), counts, k))
-            figures[f"pass@{k}"] = found.value
-            figures |= {f"pass@{k}_low": found.low, f"pass@{k}_high": found.high}
+            mean = mean_interval(estimate(np.full(len(counts), epochs), counts, k))
+            figures[f"pass@{k}"] = mean.value
+            figures |= {f"pass@{k}_low": mean.low, f"pass@{k}_high": mean.high}
         return figures
 
     return compute
 
 
+def _verdicts(
+    scores: list[SampleScore], right_score: str | None
+) -> Iterator[tuple[str, Score, bool]]:
+    """Each score with the id of its sample, and whether it is right."""
+    values = [sample.score.value for sample in scores]
+    scale = score_scale("the log", values, right_score)
+    for sample in scores:
+        is_right = scale.is_right(sample.score.value) is True
+        yield str(sample.sample_id), sample.score, is_right
+
+
 @metric(name=full_name(__name__, "rpd"), scores="unreduced")
-def rpd(summarizer: str = "extractive", embedder: str | None = None) -> Metric:
+def rpd(
+    summarizer: str = "extractive", embedder: str | None = None, right_score: str | None = None
+) -> Metric:
     """How differently problems were solved: the mean RPD of the right solutions of a problem.
 
     Problems with fewer than two right solutions do not count.
@@ -108,21 +125,22 @@ def rpd(summarizer: str = "extractive", embedder: str | None = None) -> Metric:
     Args:
         summarizer (`str`): Who turns solutions into steps.
         embedder (`str`, *optional*): Who encodes the steps; see `evaluate.load("rpd")`.
+        right_score (`str`, *optional*): As for [`pass_at_k`].
     """
 
     def compute(scores: list[SampleScore]) -> Value:
         import evaluate
 
         groups: dict[str, list[str]] = {}
-        for one in scores:
-            if value_to_float()(one.score.value) >= 1 and one.score.explanation:
-                groups.setdefault(str(one.sample_id), []).append(one.score.explanation)
+        for name, score, is_right in _verdicts(scores, right_score):
+            if is_right and score.explanation:
+                groups.setdefault(name, []).append(score.explanation)
         several = [texts for texts in groups.values() if len(texts) > 1]
         if not several:
             return float("nan")
         measure = evaluate.load("rpd", summarizer=summarizer, embedder=embedder)
-        found = measure.compute(predictions=several)["rpd"]
-        return float("nan") if found is None else float(found)
+        distance = measure.compute(predictions=several)["rpd"]
+        return float("nan") if distance is None else float(distance)
 
     return compute
 
@@ -201,11 +219,12 @@ class SpecAPI(ModelAPI):
             for name in ("temperature", "top_p", "max_tokens", "seed")
             if (value := getattr(config, name)) is not None
         }
-        asked = tuple({"role": one.role, "content": one.text} for one in input)
+        messages = tuple({"role": message.role, "content": message.text} for message in input)
         sampling = Sampling(thinking=self._thinking, **given)
         if self._chat is None:  # not earlier: grading a log makes its model, too
             self._chat = load_chat(self._spec.text, self._options)
-        reply = await self._chat(ChatRequest(asked, sampling, stop=tuple(config.stop_seqs or ())))
+        stop = tuple(config.stop_seqs or ())
+        reply = await self._chat(ChatRequest(messages, sampling, stop=stop))
         content: str | list[Content] = reply.text
         if reply.reasoning:
             content = [ContentReasoning(reasoning=reply.reasoning), ContentText(text=reply.text)]

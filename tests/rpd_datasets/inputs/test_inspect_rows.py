@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rpd_datasets.cli import main as rpd
+from rpd_datasets.evaluation.reporting import report_text
 from rpd_datasets.evaluation.results import find_logs, read_results
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
@@ -92,7 +93,7 @@ def test_epochs_are_solutions_and_scores_are_marks(log_format, tmp_path):
     assert first["solutions"] == texts
     assert first["correct"] == first["correct_match"] == [True, False, True, True]
     assert first["correct_several_right"] == [True, False, True, True]
-    assert first["correct_several_long"] == [False] * 4
+    assert first["correct_several_long"] == [None] * 4  # a half is neither right nor wrong
     assert len(second["solutions"]) == 3
     assert second["correct"] == second["correct_includes"] == [True, False, True]
 
@@ -129,11 +130,77 @@ def test_any_scorer_counts_and_k_goes_as_far_as_there_are_epochs(log):
     assert (found.benchmark, found.name, found.samples) == ("task", "model", 4)
     assert list(found.figures["pass_at_k"]) == list(found.figures["first_k"]) == [1, 2, 4]
     assert read_results(log, scorer="several_right").correct == found.correct == ["1011", "1011"]
-    assert read_results(log, scorer="several_long").correct == ["0000", "0000"]
+    halves = read_results(log, scorer="several_long")
+    assert halves.correct == ["0000", "0000"]
+    assert halves.mean_score.value == 0.5
+    assert read_results(log, scorer="several_long", right_score="0.5").correct == ["1111"] * 2
     assert read_results(log, runs=2).samples == 2
     assert find_logs(log.parent) == [log]
     with pytest.raises(InputError, match="have no verdict of nobody"):
         read_results(log, scorer="nobody")
+
+
+def scored_log(log: Path, path: Path, value: Any, answer: Any = None) -> Path:
+    """The log with scores and answers of another kind: by their mark in the first scorer."""
+    samples = logs.read_eval_log(str(log)).samples
+    for sample in samples:
+        right = sample.scores["match"].value == "C"
+        text = sample.output.completion
+        named = answer(text) if answer else text
+        sample.scores = {"judge": scorers.Score(value=value(right), answer=named)}
+    return changed(log, path, samples=samples)
+
+
+@pytest.mark.parametrize(
+    ("values", "right_score"), [((8, 3), "7"), (("A", "D"), "A,B"), ((0.9, 0.2), "0.9")]
+)
+def test_scores_on_a_scale_of_their_own_need_a_threshold(values, right_score, log, tmp_path):
+    path = scored_log(log, tmp_path / "judged.json", lambda right: values[not right])
+    if values != (0.9, 0.2):  # which are shares
+        with pytest.raises(InputError, match=rf"judge \({values[0]}, {values[1]}\) .* right_score"):
+            read_results(path)
+        with pytest.raises(InputError, match="right_score"):
+            rows_of(path)
+    assert read_results(path, right_score=right_score).correct == ["1011", "1011"]
+    found = LocalRows(path, name="log", right_score=right_score)
+    assert [row.values["correct"] for row in found] == [[True, False, True, True]] * 2
+
+
+def test_a_second_scorer_on_an_unknown_scale_is_carried_along(log, tmp_path):
+    samples = logs.read_eval_log(str(log)).samples
+    for sample in samples:
+        sample.scores |= {"judge": scorers.Score(value=sample.epoch * 2)}
+    (row, _) = rows_of(changed(log, tmp_path / "two.json", samples=samples))
+    assert row["correct"] == [True, False, True, True]
+    assert row["score_judge"] == [2, 4, 6, 8]
+    assert "correct_judge" not in row
+
+
+@pytest.mark.parametrize("command", ["score", "compare", "report"])
+def test_the_error_names_the_option(command, log, tmp_path, capsys):
+    from recipes.passk import main as passk
+
+    path = scored_log(log, tmp_path / "judged.json", lambda right: 8 if right else 3)
+    assert (passk if command == "report" else rpd)([command, str(path)]) == 1
+    line = capsys.readouterr().err
+    assert "the scores of judge (8, 3) are neither right or wrong nor shares" in line
+    assert "--right-score" in line
+
+
+def test_votes_are_of_answers_and_not_of_whole_replies(log, tmp_path):
+    """Three epochs say 5, one says 7: as whole replies no two are equal."""
+    wrong = scored_log(log, tmp_path / "wrong.json", lambda right: "I" if right else "C")
+    # Three wrong samples agree against one that is right.
+    assert read_results(wrong).figures["cons_at_n"].value == 0
+    assert read_results(log, scorer="includes").figures["cons_at_n"].value == 1
+    unread = scored_log(log, tmp_path / "unread.json", lambda _: "C", lambda text: text.upper())
+    samples = logs.read_eval_log(str(unread)).samples
+    for sample in samples:
+        sample.output.completion = "It is five, as we all know."
+        sample.scores["judge"].answer = sample.output.completion
+    found = read_results(changed(unread, tmp_path / "prose.json", samples=samples))
+    assert (found.unread, found.figures["cons_at_n"]) == (8, None)
+    assert "no majority vote: the answers of 8 right samples cannot be read" in report_text(found)
 
 
 def test_what_a_model_wrote_is_the_solution_and_examples_are_not(log, tmp_path):

@@ -15,6 +15,7 @@ pytest.importorskip("inspect_ai")
 from inspect_ai.model import ChatMessageUser, GenerateConfig, get_model
 from inspect_ai.scorer import SampleScore, Score
 
+from rpd_metric.errors import InputError
 from rpd_metric.metrics.inspect_extension import pass_at_k, rpd
 
 
@@ -38,6 +39,17 @@ def test_pass_at_k_is_unbiased_and_no_figure_where_epochs_are_missing():
     lacking = pass_at_k()(scores({"a": "CII", "b": "CCCC"}))
     assert lacking["missing"] == 1
     assert all(math.isnan(lacking[f"pass@{k}"]) for k in (1, 2, 4))
+
+
+def test_scores_on_a_scale_of_their_own_need_a_threshold():
+    judged = [
+        SampleScore(score=Score(value=value), sample_id=name)
+        for name, values in {"a": (8, 3), "b": (9, 9)}.items()
+        for value in values
+    ]
+    assert pass_at_k(right_score="8")(judged)["pass@1"] == 0.75
+    with pytest.raises(InputError, match=r"\(8, 3, 9\) are neither right or wrong nor shares"):
+        pass_at_k()(judged)
 
 
 def test_rpd_is_of_the_right_solutions_of_each_problem():
