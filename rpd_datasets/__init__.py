@@ -15,19 +15,28 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.allocation import select_samples
 from rpd_datasets.curation.curated import Curated, curate_dataset, load_curated
 from rpd_datasets.curation.mapping import rpd_curate
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.curation.run import RunOptions
+from rpd_datasets.filters.pipeline import Filter, FilterConfig
+from rpd_datasets.inputs.layouts import Columns, RowLayout, grouped_items
+from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.select import select_problems, select_solutions
 from rpd_datasets.sft import to_sft
 
 __all__ = [
+    "Columns",
     "Curated",
     "CurationConfig",
+    "Filter",
     "FilterConfig",
+    "InputSpec",
     "Problem",
     "Rejected",
+    "RowLayout",
+    "RunOptions",
     "curate_dataset",
+    "grouped_items",
     "load_curated",
     "rpd_curate",
     "select_problems",

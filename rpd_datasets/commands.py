@@ -31,7 +31,8 @@ def run_command(
     name: str,
     work: Callable[[], None],
     *,
-    after_interrupt: str = "the same command goes on where it stopped",
+    after_interrupt: str = "run the same command again to continue",
+    wording: Callable[[RPDError], str] = str,
 ) -> int:
     """Run a command. SIGTERM ends it as Ctrl-C does, and a second of either ends it at once.
 
@@ -39,6 +40,7 @@ def run_command(
         name (`str`): The prefix of its line on stderr, e.g. `"rpd curate"`.
         work (`Callable`): The command.
         after_interrupt (`str`): Printed after Ctrl-C.
+        wording (`Callable`): Makes the line of an error.
 
     Returns:
         `int`: The exit status: 0, 1 after an error that the user can fix, 130 after Ctrl-C or
@@ -51,10 +53,7 @@ def run_command(
     except KeyboardInterrupt:
         status, line = 130, f"interrupted; {after_interrupt}"
     except RPDError as error:
-        status, line = (
-            130 if isinstance(error, Interrupted) else 1,
-            vars(error).get("typed") or str(error),
-        )
+        status, line = 130 if isinstance(error, Interrupted) else 1, wording(error)
     except BrokenPipeError:
         # The reader of our output is gone, e.g. `head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -239,25 +239,32 @@ class CurationConfig:
                     beside.append(name)
             if beside:
                 raise InputError(
-                    f"num_samples cannot be combined with {' and '.join(beside)}: it spends a "
-                    "budget over all problems, by a distance"
+                    "{num_samples} cannot be combined with "
+                    f"{' and '.join(f'{{{name}}}' for name in beside)}: it spends a budget over "
+                    "all problems, by a distance",
+                    option=("num_samples", *beside),
                 )
         elif self.solutions == "llm" and self.num_solutions < 2:
             raise InputError(
-                "a judge chooses two solutions or more; raise num_solutions, or use "
-                'solutions="random"'
+                "a judge chooses two solutions or more; raise {num_solutions}, or use "
+                "{solutions=random}",
+                option=("num_solutions", "solutions"),
             )
         if self.quality_column is not None and (not by_distance or self.selection == "random"):
             raise InputError(
-                f"a quality column is traded off against a distance; set solutions to one of "
-                f"{', '.join(METRICS)}, got {self.solutions!r}"
+                "{quality_column} is traded off against a distance; set {solutions} to one of "
+                f"{', '.join(METRICS)}, got {self.solutions!r}",
+                option=("quality_column", "solutions"),
             )
         if self.group_passes not in (1, 2):
-            raise InputError(f"group_passes must be 1 or 2, got {self.group_passes}")
+            raise InputError(
+                f"{{group_passes}} must be 1 or 2, got {self.group_passes}", option="group_passes"
+            )
         if GROUPS in (self.problems, self.solutions) and not asks_chat_model(self.summarizer):
             raise InputError(
                 f'"groups" needs a chat model as summarizer, got {self.summarizer!r}; name one '
-                "with summarizer (--summarizer), e.g. tgi:http://host:port"
+                "with {summarizer}, e.g. tgi:http://host:port",
+                option="summarizer",
             )
         if self.solutions == GROUPS and self.selection not in GREEDY:
             raise InputError(
@@ -265,8 +272,9 @@ class CurationConfig:
             )
         if self.asks_judge and self.judge is None and not asks_chat_model(self.summarizer):
             raise InputError(
-                '"llm" asks a chat model: name one with judge (--judge) or summarizer, e.g. '
-                "tgi:http://host:port"
+                '"llm" asks a chat model: name one with {judge} or {summarizer}, e.g. '
+                "tgi:http://host:port",
+                option=("judge", "summarizer"),
             )
 
     def _settled(self) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 A field made with [`option`] has its help in its metadata: [`add_options`] adds such fields to a
 parser, [`options_from`] makes the dataclass from parsed arguments, and [`documented`] writes its
-docstring. [`read_options`] reads a YAML or JSON file strictly.
+docstring and checks names. [`read_options`] reads a YAML or JSON file strictly.
 """
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import functools
 import types
 import typing
 from collections.abc import Iterable
@@ -57,7 +59,18 @@ def hidden(default: Any, help: str) -> Any:
 
 
 def documented(kind: type[Kind]) -> type[Kind]:
-    """Write the fields' help into a dataclass's docstring, for `help()` and for readers."""
+    """Write the fields' help into a dataclass's docstring, and refuse unknown names by name."""
+    make: Any = kind.__init__
+    known = [option.name for option in fields(kind)]  # type: ignore[arg-type]
+
+    @functools.wraps(make)
+    def checked(self: Any, *values: Any, **named: Any) -> None:
+        for name in named.keys() - known:
+            (near,) = difflib.get_close_matches(name, known, n=1, cutoff=0)
+            raise InputError(f"{kind.__name__} has no option {name!r}; did you mean {near!r}?")
+        make(self, *values, **named)
+
+    kind.__init__ = checked  # type: ignore[method-assign]
     lines = [f"        {one.name}: {one.metadata['help']}." for one in fields(kind)]  # type: ignore[arg-type]
     kind.__doc__ = f"{(kind.__doc__ or '').rstrip()}\n\n    Args:\n" + "\n".join(lines) + "\n"
     return kind

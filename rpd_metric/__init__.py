@@ -18,28 +18,59 @@ from rpd_metric.distance.core import (
     rpd_distance,
     rpd_matrix,
 )
+from rpd_metric.distance.distances import Distance
+from rpd_metric.distance.diversity import (
+    div_self_bleu,
+    effective_number,
+    score_by_groups,
+    strategy_groups,
+)
 from rpd_metric.errors import (
     InputError,
     MissingExtraError,
     ModelError,
     OutputError,
+    PluginError,
     ReplyError,
     RPDError,
     SpecError,
     StoreError,
 )
+from rpd_metric.grading.isolation import SandboxError
+from rpd_metric.models.chat import Sampling
+from rpd_metric.models.failures import BudgetSpent, Interrupted, ServerError, ServerUnavailable
+from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.spec import Kind
+from rpd_metric.reasons import Reason
 from rpd_metric.registration import register
 from rpd_metric.statistics.estimators import pass_at_k
+from rpd_metric.steps.grouping import StrategyReader
+from rpd_metric.steps.protocol import Summary
 
 __all__ = [
+    "BudgetSpent",
+    "Distance",
     "InputError",
+    "Interrupted",
+    "Kind",
     "MissingExtraError",
     "ModelError",
     "OutputError",
+    "PluginError",
     "RPDError",
+    "Reason",
     "ReplyError",
+    "RequestOptions",
+    "Sampling",
+    "SandboxError",
+    "ServerError",
+    "ServerUnavailable",
     "SpecError",
     "StoreError",
+    "StrategyReader",
+    "Summary",
+    "div_self_bleu",
+    "effective_number",
     "mean_pairwise",
     "pass_at_k",
     "problem_score",
@@ -47,6 +78,8 @@ __all__ = [
     "rpd_alignment",
     "rpd_distance",
     "rpd_matrix",
+    "score_by_groups",
+    "strategy_groups",
 ]
 
 __version__ = "0.2.0"

@@ -3,6 +3,7 @@
     RPDError
     ├── InputError             rows, arrays or arguments that cannot be used as given
     │   └── SpecError          a model spec string that names nothing we can load
+    ├── PluginError            a part of another package that failed or broke its contract
     ├── MissingExtraError      an optional dependency that is not installed
     ├── ModelError             a model or server failed, or its files are not what they claim
     │   ├── ReplyError         a model's reply that cannot be turned into steps or a verdict
@@ -21,8 +22,11 @@ and keeps its traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+_PLACEHOLDER = re.compile(r"\{([a-z_]+)(?:=([^{}]*))?\}")
 
 
 def first_line(error: BaseException) -> str:
@@ -36,12 +40,49 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
+def parameter(name: str, value: str | None) -> str:
+    """An option as Python names it: `seed`, or `soundness="rules"` with a value."""
+    if value is None:
+        return name
+    plain = value in ("True", "False", "None") or value.isdigit()
+    return f"{name}={value}" if plain else f'{name}="{value}"'
+
+
 class RPDError(Exception):
-    """Base class of every error this project raises on purpose."""
+    """Base class of every error this project raises on purpose.
+
+    The command line and Python each name an option in their own way.
+
+    Args:
+        message (`str`): What is wrong and how to mend it, in one line. `{name}` and `{name=value}`
+            stand for an option.
+        option (`str` or `tuple[str, ...]`): The options that the message names.
+
+    >>> error = RPDError("{num_proc} must be >= 1, got 0", option="num_proc")
+    >>> str(error), error.worded(lambda name, _: "--" + name.replace("_", "-"))
+    ('num_proc must be >= 1, got 0', '--num-proc must be >= 1, got 0')
+    """
+
+    def __init__(self, message: str = "", *, option: str | tuple[str, ...] = ()) -> None:
+        self.template = message
+        self.options = (option,) if isinstance(option, str) else option
+        super().__init__(self.worded(parameter))
+
+    def worded(self, name_of: Callable[[str, str | None], str]) -> str:
+        """The message, with every option as `name_of` writes its name and its value."""
+
+        def written(match: re.Match[str]) -> str:
+            return name_of(match[1], match[2]) if match[1] in self.options else match[0]
+
+        return _PLACEHOLDER.sub(written, self.template)
 
 
 class InputError(RPDError, ValueError):
     """Rows, arrays or arguments that cannot be used as given."""
+
+
+class PluginError(RPDError):
+    """A part of another package failed, or what it returned breaks its contract."""
 
 
 class SpecError(InputError):
@@ -53,7 +94,7 @@ def check_least(least: int, owner: object, *names: str) -> None:
     for name in names:
         value = getattr(owner, name)
         if value is not None and value < least:
-            raise InputError(f"{name} must be >= {least}, got {value}")
+            raise InputError(f"{{{name}}} must be >= {least}, got {value}", option=name)
 
 
 def install_line(extra: str) -> str:

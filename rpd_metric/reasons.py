@@ -45,6 +45,7 @@ class Reason(StrEnum):
     LINE_TOO_LONG = "line_too_long", "the line is too long to be held in memory"
     MALFORMED_JSON = "malformed_json", "the line is not JSON"
     MALFORMED_CSV = "malformed_csv", "quotes do not match, or there are more or fewer cells"
+    TOO_DEEP = "too_deep", "the row is nested too deep to be carried along"
     NOT_AN_OBJECT = "not_an_object", "the row is not an object with named columns"
     MISSING_COLUMN = "missing_column", "the row lacks a column that is read"
     NULL_GROUP = "null_group", "the list of solutions or messages is null"
@@ -106,6 +107,7 @@ class Reason(StrEnum):
     BAD_VERDICT = "bad_verdict", "the verdict of the reply cannot be read"
     CONTRADICTION = "contradiction", "the judge says one thing in one order, another in the other"
     NO_VERDICT = "no_verdict", "the judge gave no verdict"
+    PLUGIN_FAILED = "plugin_failed", "a part of another package failed on the problem"
     # Choosing.
     UNIFORM = "uniform", "a judge finds one method in all of the problem's solutions"
     NOT_DIVERSE = "not_diverse", "the problem is not among the diverse ones"

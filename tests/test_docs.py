@@ -86,6 +86,13 @@ def test_targets_of_make_and_extras_that_the_docs_name_are_there():
 
 
 @pytest.mark.parametrize("page", ALL_PAGES, ids=name_of)
+def test_a_page_imports_from_nowhere_deeper_than_the_two_packages(page):
+    text = page.read_text(encoding="utf-8")
+    deeper = re.findall(r"^(?:from|import) (rpd_(?:metric|datasets)\.[\w.]+)", text, re.M)
+    assert set(deeper) <= {"rpd_datasets.rewards"}  # named by its path in trl grpo
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=name_of)
 def test_files_that_a_page_links_to_are_there(page):
     for path in re.findall(r"\]\((?!http|#)([^)#]+)", page.read_text(encoding="utf-8")):
         assert (page.parent / path).exists(), path

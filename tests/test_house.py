@@ -28,13 +28,13 @@ ROOMS = {
     "rpd_metric.errors": set(),
     "rpd_metric.reasons": set(),
     "rpd_metric.arrays": {"rpd_metric.errors"},
-    "rpd_metric.registry": {"rpd_metric.errors"},
-    "rpd_metric.distance": {"rpd_metric.errors", "rpd_metric.arrays", "rpd_metric.registry"},
+    "rpd_metric.plugins": {"rpd_metric.errors"},
+    "rpd_metric.distance": {"rpd_metric.errors", "rpd_metric.arrays", "rpd_metric.plugins"},
     "rpd_metric.statistics": {"rpd_metric.errors", "rpd_metric.arrays"},
     "rpd_metric.grading": {"rpd_metric.errors"},
     "rpd_metric.prompts": {"rpd_metric.errors"},
 }
-BELOW_MODELS = {f"rpd_metric.{name}" for name in ("errors", "reasons", "registry", "prompts")}
+BELOW_MODELS = {f"rpd_metric.{name}" for name in ("errors", "reasons", "plugins", "prompts")}
 ROOMS["rpd_metric.models"] = BELOW_MODELS | {"rpd_metric.arrays"}
 ROOMS["rpd_metric.steps"] = BELOW_MODELS | {"rpd_metric.models", "rpd_metric.distance"}
 ROOMS["rpd_metric.metrics"] = set(ROOMS)
@@ -47,7 +47,7 @@ BASE = {
     for name in (
         *("problem", "rejects", "select", "filters", "tokens", "sft", "config", "account"),
         "language",
-        *("presets", "sample", "instructions", "commands", "options"),
+        *("presets", "sample", "instructions", "commands", "options", "destination"),
     )
 }
 for name in BASE:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from threadpoolctl import threadpool_limits
 
@@ -25,10 +26,9 @@ from rpd_datasets.cli import (
     score,
     space,
 )
-from rpd_datasets.cli.arguments import Parser, with_config, with_options
+from rpd_datasets.cli.arguments import Parser, with_config, worded_for
 from rpd_datasets.commands import run_command
 from rpd_metric import __version__
-from rpd_metric.errors import InputError
 
 COMMANDS = (curate, plan, score, compare, compare_metrics, report, judge, label, push, space)
 
@@ -57,16 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> None:
         # The products are small, and OpenBLAS's threads would spin on the encoder's cores.
         with threadpool_limits(1, user_api="blas"):
-            try:
-                args.command(args)
-            except InputError as error:
-                raise InputError(
-                    with_options(commands[name], vars(error).get("typed") or str(error))
-                ) from error
+            args.command(args)
 
-    if status := run_command(f"rpd {name}", parse):
+    wording = partial(worded_for, commands[name]) if name else str
+    if status := run_command(f"rpd {name}", parse, wording=wording):
         return status
-    return run_command(f"rpd {name}", work, after_interrupt=args.after_interrupt)
+    return run_command(f"rpd {name}", work, after_interrupt=args.after_interrupt, wording=wording)
 
 
 def command_line() -> Parser:

@@ -24,7 +24,7 @@ from rpd_datasets.inputs.source import InputSpec, Source, open_source
 from rpd_datasets.options import MANIFEST_FORMAT, add_options, options_from, read_options
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, RPDError, parameter
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 
@@ -201,8 +201,9 @@ def checked_config(
     if args.summarizer is None or args.embedder is None:
         raise InputError(
             "the paper uses Qwen3-14B and Qwen3-Embedding-8B: serve them and name them with "
-            "--summarizer (e.g. tgi:http://host:port) and --embedder (e.g. "
-            "openai:http://host:port/v1)"
+            "{summarizer} (e.g. tgi:http://host:port) and {embedder} (e.g. "
+            "openai:http://host:port/v1)",
+            option=("summarizer", "embedder"),
         )
     config = options_from(
         CurationConfig,
@@ -232,31 +233,34 @@ def read_problems(args: argparse.Namespace, rejects: list[Rejected]) -> Iterator
 
 def input_spec(args: argparse.Namespace) -> InputSpec:
     """How the options want an input read."""
-    columns, only = options_from(Columns, args), only_values("--only", args.only)
+    columns, only = options_from(Columns, args), only_values("only", args.only)
     return options_from(InputSpec, args, ("", "place"), columns=columns, only=only)
 
 
-def only_values(flag: str, pairs: Sequence[str]) -> dict[str, str]:
+def only_values(option: str, pairs: Sequence[str]) -> dict[str, str]:
     """The columns and values of `COLUMN=VALUE` options."""
     for pair in pairs:
         if not pair.partition("=")[0] or "=" not in pair:
-            raise InputError(f"{flag} {pair!r} is not of the form COLUMN=VALUE")
+            message = f"{{{option}}} {pair!r} is not of the form COLUMN=VALUE"
+            raise InputError(message, option=option)
     return dict(pair.split("=", 1) for pair in pairs)
 
 
-def with_options(parser: argparse.ArgumentParser, message: str) -> str:
-    """A message with options as they are typed, followed by the command's help.
+def worded_for(parser: argparse.ArgumentParser, error: RPDError) -> str:
+    """An error's message with its options as they are typed, followed by the command's help."""
+    actions = {action.dest: action for action in parser._actions if action.option_strings}
 
-    Quoted words are the user's own and stay.
-    """
-    names = {one.dest: one.option_strings[0] for one in parser._actions if one.option_strings}
-    said = re.sub(
-        r"^[a-z]+(?= must)|(?<![\w'\"./-])[a-z]+(_[a-z]+)+(?![\w'\"./=(])",
-        lambda found: names.get(found[0], found[0]),
-        message,
-    )
-    flags = set(re.findall(r"--[a-z-]+", said))
-    return f"{said}\nSee {parser.prog} --help" if flags & set(names.values()) else said
+    def typed(name: str, value: str | None) -> str:
+        if name not in actions:
+            return parameter(name, value)
+        flags = actions[name].option_strings
+        if value in ("True", "False"):
+            return next(flag for flag in flags if flag.startswith("--no-") == (value == "False"))
+        return flags[0] if value is None else f"{flags[0]} {value}"
+
+    message = error.worded(typed)
+    advises = not actions.keys().isdisjoint(error.options)
+    return f"{message}\nSee {parser.prog} --help" if advises else message
 
 
 def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[str]:

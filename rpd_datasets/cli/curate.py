@@ -24,7 +24,7 @@ from rpd_datasets.cli.push import print_pushed, quiet_upload
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import Curated, check_input, curate_dataset
 from rpd_datasets.curation.engines import EngineOptions
-from rpd_datasets.curation.folder import check_output
+from rpd_datasets.curation.folder import check_folder
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import Scored
@@ -75,11 +75,12 @@ def add_to(commands: Any) -> None:
 
 def _curate(args: argparse.Namespace) -> None:
     # What is wrong with the run is found before anything is loaded.
-    check_output(args.output, args.overwrite)
+    reads = (args.input, args.config, *(args.decontaminate or ()))
+    check_folder(args.output, args.overwrite, reads, args.store)
     filters = arguments.filter_config(args)
     config = arguments.checked_config(args, ("models", "choice", "tokens"), filters)
     spec, mixed = arguments.input_spec(args), _mixed_in(args, config.num_problems)
-    mixed_spec = replace(spec, only=arguments.only_values("--mix-only", args.mix_only))
+    mixed_spec = replace(spec, only=arguments.only_values("mix_only", args.mix_only))
     if args.calibration is not None:
         calibration(None, config.embedder, chat=False, path=args.calibration)
     for name, _ in mixed:
@@ -101,6 +102,7 @@ def _curate(args: argparse.Namespace) -> None:
             RunOptions,
             args,
             preset=args.preset,
+            reads=reads,
             models=models,
             engine=engine,
             contamination=contamination,
@@ -174,7 +176,8 @@ def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[tuple[str, in
     if args.mix is None and args.preset and PRESETS[args.preset].mixed:
         raise InputError(
             f"the preset {args.preset} mixes two inputs, mathematics and code in the paper: name "
-            "the second with --mix INPUT (and --mix-only domain=code where both are in one)"
+            "the second with {mix=INPUT} (and {mix_only=domain=code} where both are in one)",
+            option=("mix", "mix_only"),
         )
     found = []
     for mix in args.mix or ():
@@ -182,6 +185,6 @@ def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[tuple[str, in
         name, colon, number = mix.rpartition(":")
         one = (name, int(number)) if colon and number.isdigit() else (mix, num_problems)
         if one[1] < 1:
-            raise InputError(f"--mix {mix!r} asks for no problems; name 1 or more")
+            raise InputError(f"{{mix}} {mix!r} asks for no problems; name 1 or more", option="mix")
         found.append(one)
     return found

@@ -30,6 +30,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.grouping import Grouping, StrategyReader
+from rpd_metric.steps.protocol import summaries_of
 
 HOW = (
     "Give solutions of the same method the same number, in order, e.g. 1 1 2 1. "
@@ -57,7 +58,7 @@ def _label(args: argparse.Namespace) -> None:
     rows, rejects, skipped = _read(output), list[Rejected](), Counter[str]()
 
     def steps_of(row: dict[str, Any]) -> list[list[str]]:
-        found = run(summarizer.summarize(row["problem"], row["solutions"]))
+        found = run(summaries_of(summarizer, row["problem"], row["solutions"]))
         return [list(one.steps) or ["(no steps)"] for one in found]
 
     def label(row: dict[str, Any], column: str, order: Sequence[int]) -> bool:

@@ -70,7 +70,9 @@ def shares(
     {0: 1, 1: 3}
     """
     if num_samples < 1:
-        raise InputError(f"num_samples is {num_samples}; it must be 1 or more")
+        raise InputError(
+            f"{{num_samples}} must be >= 1, got {num_samples}", option="num_samples"
+        )
     lots = sorted(
         (draw_lot(text, seed), place) for place, (text, gains) in enumerate(offers) if gains
     )

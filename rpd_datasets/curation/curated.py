@@ -14,10 +14,8 @@ from __future__ import annotations
 
 import html
 import json
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig, resolved_config
 from rpd_datasets.curation.card import described
-from rpd_datasets.curation.folder import check_output
+from rpd_datasets.curation.folder import check_folder
 from rpd_datasets.curation.mapping import FINGERPRINT, made_columns
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.parquet import SFT_CONFIG
@@ -39,7 +37,7 @@ from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, Source, look_at_hea
 from rpd_datasets.publish.publishable import curated_files
 from rpd_datasets.publish.pushing import Pushed, push_folder
 from rpd_datasets.tokens import token_counter
-from rpd_metric.errors import InputError, RPDError, SpecError
+from rpd_metric.errors import InputError, SpecError
 from rpd_metric.models.kinds import chat_spec, embedder_spec
 from rpd_metric.prompts.templates import load_template
 from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
@@ -51,26 +49,6 @@ if TYPE_CHECKING:
 
 # Problems that a notebook shows.
 EXAMPLES = 3
-
-
-@contextmanager
-def in_python() -> Iterator[None]:
-    """Let errors from within name parameters, where commands name options.
-
-    A message with a whole command in it, as one to install a package, stays as it is.
-    """
-    try:
-        yield
-    except RPDError as error:
-        said = str(error)
-        vars(error)["typed"] = said  # for the command line
-        if not re.search(r"\b(rpd|pip|python) [a-z-]", said):
-            # "--num-rows (num_rows)" has both names already.
-            said = re.sub(
-                r"--([a-z][a-z-]*)(?: \(\w+\))?", lambda one: one[1].replace("-", "_"), said
-            )
-            error.args = (re.sub(r"\bpass (\w+)(?= to| if|,|$)", r"pass \1=True", said),)
-        raise
 
 
 @dataclass(frozen=True, repr=False)
@@ -153,7 +131,6 @@ class Curated:
         return push_folder(self.folder, repo_id, **{"api": HfApi(token=token), **options})
 
 
-@in_python()
 def curate_dataset(
     source: Any,
     output: str | Path,
@@ -197,9 +174,11 @@ def curate_dataset(
         source = source.remove_columns(sorted(made_columns(config).intersection(there)))
     sources = [(source, config.num_problems, spec)]
     sources += [(other, number, mixed_spec or spec) for other, number in mixed]
+    files = (config.template, config.filters.decisions, how.calibration, spec.prompts)
+    how = replace(how, reads=(*how.reads, *(one for one, *_ in sources), *files))
     if how.models is None:
         # Whoever brings models has looked before loading them.
-        check_output(Path(output), how.overwrite)
+        check_folder(Path(output), how.overwrite, how.reads, config.store)
         check_models(config)
         for one, _, read in sources:
             check_input(one, read, config, name=how.name)
@@ -254,8 +233,9 @@ def check_input(
             continue
         where = source if isinstance(source, str | Path) else name
         raise InputError(
-            f"{where} has no column {column!r} for --{option.replace('_', '-')}. Its columns are: "
-            f"{', '.join(columns)}"
+            f"{where} has no column {column!r} for {{{option}}}. Its columns are: "
+            f"{', '.join(columns)}",
+            option=option,
         )
     if problem is not None:
         odd = filters.correct_column and unread_marks(problem, filters.correct_column)

@@ -209,7 +209,9 @@ class EngineOptions:
         """The engine; `None` is this process."""
         check_least(1, self, "num_proc", "shard_size")
         if self.ray_address is not None and self.engine != "ray":
-            raise InputError("--ray-address goes with --engine ray")
+            raise InputError(
+                "{ray_address} goes with {engine=ray}", option=("ray_address", "engine")
+            )
         num_proc = self.num_proc or 1
         if self.engine == "local" and num_proc == 1:
             return None
@@ -217,7 +219,8 @@ class EngineOptions:
         if {requests.max_requests, requests.max_output_tokens, requests.max_cost} != {None}:
             raise InputError(
                 "a budget is counted by one process, which keeps a server busy: leave out "
-                "--num-proc and --engine, or the budget"
+                "{num_proc} and {engine}, or the budget",
+                option=("num_proc", "engine"),
             )
         if self.engine == "local":
             return Engine(partial(_on_processes, config, num_proc), self.shard_size)

@@ -77,7 +77,7 @@ def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str,
             "Each row holds one solution, and ds.map sees one row at a time: curate_dataset(rows, "
             "folder) brings the rows of a problem together."
         )
-    *_, last = LAYOUTS[layout].read(Row("", dict(row)), columns)
+    *_, last = LAYOUTS[layout].items(Row("", dict(row)), columns)
     found: dict[str, Any] = {names[0]: None, names[1]: []}
     if isinstance(last, Problem):
         found |= {**last.extra, names[0]: last.problem, names[1]: [*last.solutions]}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
@@ -34,11 +35,13 @@ from rpd_datasets.tokens import text_tail
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.diversity import effective_number, group_distances
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, PluginError
 from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.models.chat import answered_by
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.grouping import Grouping
+from rpd_metric.steps.protocol import summaries_of
 
 # Of distances and scores, where they are written and where they are compared. Machines whose
 # products are rounded otherwise differ by some 1e-7: what is nearer than 1e-5 counts as equal.
@@ -75,6 +78,7 @@ class Scored:
     strategy_names: list[str] = field(default_factory=list)
     ungrouped: str = ""  # why they are not known, a `Reason`
     agreement: float | None = None
+    served: list[list[Any]] = field(default_factory=list)  # replies by who answered, and how many
 
     @property
     def num_strategies(self) -> float | None:
@@ -116,10 +120,29 @@ async def score_problem(
     """Filter a problem's solutions, extract their steps, and compare them.
 
     A solution that a filter refuses or that cannot be summarised is left out of scoring with
-    its reason; it never counts as far away.
+    its reason; it never counts as far away. A problem on which a part of another package fails is
+    left out as a whole.
     `answers` is what is known about its final answers already.
     """
-    config = config.resolved()
+    try:
+        return await _score(problem, config.resolved(), models, answers)
+    except PluginError as error:
+        count, reason = len(problem.solutions), Reason.PLUGIN_FAILED
+        return replace(
+            UNSCORED,
+            steps=[[] for _ in range(count)],
+            matrix=[[None] * count for _ in range(count)],
+            drop_reasons=[reason] * count,
+            num_tokens=[models.count_tokens(solution) for solution in problem.solutions],
+            rejects=[problem.rejected("score", reason, str(error))],
+        )
+
+
+async def _score(
+    problem: Problem, config: CurationConfig, models: Models, answers: AnswerCheck | None
+) -> Scored:
+    served: Counter[tuple[str, str, str, str]] = Counter()
+    answered_by.set(served)
     # In a thread: answers that take computer algebra, and encoding, must not hold up the requests
     # of other problems.
     if answers is None:
@@ -132,7 +155,7 @@ async def score_problem(
     asked_again = repaired = 0
     if found.kept and config.reads_steps:
         texts = [problem.solutions[index] for index in found.kept]
-        summaries = await models.summarizer.summarize(problem.problem, texts)
+        summaries = await summaries_of(models.summarizer, problem.problem, texts)
         for index, summary in zip(found.kept, summaries, strict=True):
             asked_again += summary.asked_again
             repaired += summary.asked_again and summary.ok
@@ -177,6 +200,7 @@ async def score_problem(
         strategy_names=list(sorted_into.names),
         ungrouped=sorted_into.reason or "",
         agreement=sorted_into.agreement,
+        served=[[*source, times] for source, times in sorted(served.items())],
     )
 
 
@@ -430,7 +454,8 @@ def quality_of(
         raise InputError(
             f"the column {config.quality_column!r} of {problem.where or 'the row'} does not hold a "
             f"score for each solution; its columns are: {', '.join(problem.extra) or 'none'}. Name "
-            "another with --quality-column (quality_column)"
+            "another with {quality_column}",
+            option="quality_column",
         )
     numbers = [isinstance(score, (int, float)) and not isinstance(score, bool) for score in scores]
     return [float(scores[index]) if numbers[index] else None for index in usable]

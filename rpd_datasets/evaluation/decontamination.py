@@ -70,13 +70,18 @@ def _texts(name: str) -> list[str]:
     if not path.exists():
         if name not in BENCHMARKS:
             raise InputError(
-                f"--decontaminate {name} is neither a file nor one of {', '.join(BENCHMARKS)}"
+                f"{{decontaminate}} {name} is neither a file nor one of {', '.join(BENCHMARKS)}",
+                option="decontaminate",
             )
         try:
             return [problem.text for problem in load_problems(name)]
         except InputError as error:
-            said = f"--decontaminate {name} cannot be loaded: {error}".removesuffix(".")
-            raise InputError(f"{said}. Name a file of its problems instead") from error
+            reason = str(error).removesuffix(".")
+            raise InputError(
+                f"{{decontaminate}} {name} cannot be loaded: {reason}. Name a file of its problems "
+                "instead",
+                option="decontaminate",
+            ) from error
     rows = [row.values for row in LocalRows(path, name=name, split="test") if isinstance(row, Row)]
     values = ([row.get(column) for column in columns] for row in rows)
     texts = [next((text for text in row if isinstance(text, str)), "") for row in values]

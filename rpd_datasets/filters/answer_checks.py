@@ -268,9 +268,10 @@ def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
     if column is None or found.by != "marks":
         wanted = repr(correct_column) if correct_column else f"one of {', '.join(MARK_COLUMNS)}"
         raise InputError(
-            f"only_correct needs the column {wanted}, which {problem.where or 'the row'} does "
+            f"{{only_correct}} needs the column {wanted}, which {problem.where or 'the row'} does "
             f"not have, only: {', '.join(problem.extra) or 'none'}. Name yours with "
-            "--correct-column (correct_column), or turn --only-correct off."
+            "{correct_column}, or leave {only_correct} out.",
+            option=("only_correct", "correct_column"),
         )
     values = problem.extra[column]
     wrong = (Reason.INCORRECT, f"The column {column!r} marks it as wrong.")

@@ -27,9 +27,9 @@ from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.tokens import TokenCounter
-from rpd_metric.errors import InputError, check_least, first_line
+from rpd_metric.errors import InputError, PluginError, check_least
+from rpd_metric.plugins import Registry, border
 from rpd_metric.reasons import Reason
-from rpd_metric.registry import Registry
 
 Soundness = Literal["off", "rules", "llm"]
 
@@ -117,10 +117,14 @@ class FilterConfig:
         for name, rule in (("soundness", Soundness), ("answers", AnswerRule)):
             value, known = getattr(self, name), get_args(rule)
             if value not in known:
-                raise InputError(f"{name} is {value!r}; use one of {', '.join(known)}")
+                choices = ", ".join(known)
+                raise InputError(f"{{{name}}} is {value!r}; use one of {choices}", option=name)
         check_least(1, self, "max_mean_tokens", "min_solutions")
         if self.near_duplicate is not None and not 0 < self.near_duplicate <= 1:
-            raise InputError(f"near_duplicate must be in (0, 1], got {self.near_duplicate}")
+            raise InputError(
+                f"{{near_duplicate}} must be in (0, 1], got {self.near_duplicate}",
+                option="near_duplicate",
+            )
         for text in self.filters:
             FILTERS.find(text.partition("=")[0])
 
@@ -282,9 +286,13 @@ def shingles(text: str, size: int = 5) -> frozenset[tuple[str, ...]]:
 
 def _of_another_package(candidates: Candidates, text: str) -> Drops:
     name, _, value = text.partition("=")
-    try:
-        return FILTERS.find(name).function(candidates, value)
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise InputError(f"--filter {text}: {first_line(error)}") from error
+    what, function = f"the filter {text!r}", FILTERS.find(name).function
+    with border(what, function):
+        drops = dict(function(candidates, value))
+    for index, entry in drops.items():
+        if index not in candidates.left or not isinstance(entry, tuple) or len(entry) != 2:
+            raise PluginError(
+                f"{what} returned {index!r}: {entry!r}; it must return indices of candidates.left "
+                "with a reason and a line each"
+            )
+    return drops

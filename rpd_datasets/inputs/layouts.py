@@ -20,9 +20,9 @@ from rpd_datasets.inputs.raw_rows import ID_NAMES, PROMPT_NAMES, Row
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import InputError
+from rpd_metric.errors import InputError, PluginError
+from rpd_metric.plugins import Registry, border
 from rpd_metric.reasons import Reason
-from rpd_metric.registry import Registry
 
 HUMAN = ("human", "user")
 MODEL = ("gpt", "assistant", "model")
@@ -70,6 +70,18 @@ class RowLayout:
     needs: tuple[str, ...] = ()
     one_each: bool = False
     told_by: tuple[str, ...] = ()
+
+    def items(self, row: Row, columns: Columns, **options: Any) -> list[Problem | Rejected]:
+        """What a row holds. A row that another package's layout cannot read costs only itself."""
+        what = f"the layout {self.description!r}"
+        try:
+            with border(what, self.read):
+                items = list(self.read(row, columns, **options))
+            if odd := [item for item in items if not isinstance(item, Problem | Rejected)]:
+                raise PluginError(f"{what} returned a {type(odd[0]).__name__}")
+        except PluginError as error:
+            return [_rejected(row, (Reason.PLUGIN_FAILED, str(error)))]
+        return items
 
 
 def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -387,7 +399,10 @@ def find_layout(
     column = called.get("solutions", "")
     # A single row may just be a bad one.
     if len(samples) > 1 and all(isinstance(row.get(column), str) for row in samples):
-        raise InputError(f"{column!r} holds one text per row: use --solution-column {column}")
+        raise InputError(
+            f"{column!r} holds one text per row: use {{solution_column={column}}}",
+            option="solution_column",
+        )
     return layout, replace(columns, **called)
 
 

@@ -23,7 +23,14 @@ from rpd_datasets.inputs.gathering import join_rows, read_gathered, read_info, w
 from rpd_datasets.inputs.hub_rows import HubRows
 from rpd_datasets.inputs.layouts import LAYOUTS, Columns, columns_there, find_layout
 from rpd_datasets.inputs.local_files import LocalRows, file_kind
-from rpd_datasets.inputs.raw_rows import DatasetRows, Row, Terms, prompts_by_id, with_prompts
+from rpd_datasets.inputs.raw_rows import (
+    DatasetRows,
+    Row,
+    Terms,
+    prompts_by_id,
+    readable,
+    with_prompts,
+)
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -108,7 +115,7 @@ class Source:
         self._prompts: dict[str, Any] = {}
         if spec.prompts is not None:
             self._prompts = prompts_by_id(spec.prompts, open_rows(spec.prompts, InputSpec()))
-        head = list(islice(with_prompts(rows, self._prompts), PEEK_ROWS))
+        head = list(islice(map(readable, with_prompts(rows, self._prompts)), PEEK_ROWS))
         samples = [row.values for row in head if isinstance(row, Row)]
         if not head:
             raise InputError(f"{rows.name} is empty.")
@@ -195,7 +202,8 @@ class Source:
         layout, only = LAYOUTS[self.layout], self.spec.only.items()
         options = {"turn": self.spec.turn} if self.spec.turn else {}
         self.rows_read = 0
-        for row in islice(with_prompts(self.rows, self._prompts), self.first_rows):
+        rows = map(readable, with_prompts(self.rows, self._prompts))
+        for row in islice(rows, self.first_rows):
             self.rows_read += 1
             self.on_read(self.rows_read)
             if isinstance(row, Rejected):

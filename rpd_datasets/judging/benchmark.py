@@ -44,7 +44,7 @@ from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.static import default_embedder
-from rpd_metric.steps.protocol import Summarizer
+from rpd_metric.steps.protocol import Summarizer, summaries_of
 from rpd_metric.steps.summarizers import load_summarizer
 
 REFERENCE = "rpd"
@@ -219,7 +219,7 @@ def _add_steps(
     """Add steps of a summarizer's making to every problem; returns its name."""
 
     async def summarize(case: _Case) -> None:
-        found = await summarizer.summarize(case.problem or None, case.solutions)
+        found = await summaries_of(summarizer, case.problem or None, case.solutions)
         case.steps[summarizer.name] = [list(summary.steps) for summary in found]
         on_problem()
 

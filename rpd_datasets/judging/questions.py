@@ -22,7 +22,7 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import text_tail, token_counter
 from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.protocol import Summarizer
+from rpd_metric.steps.protocol import Summarizer, summaries_of
 
 # A request, what labels or rules say of it (`None`: nothing), and which part it is about.
 Question = tuple[Awaitable[Judgement[bool]], bool | None, dict[str, Any]]
@@ -145,7 +145,7 @@ async def judge_all(
     async def ask(case: JudgedProblem) -> list[Verdict]:
         problem = case.problem
         if case.steps is None and summarizer is not None:
-            found = await summarizer.summarize(problem.problem, problem.solutions)
+            found = await summaries_of(summarizer, problem.problem, problem.solutions)
             steps = {i: list(one.steps) for i, one in enumerate(found) if one.ok}
             case = replace(case, steps=steps)
         questions = list(task.questions(judge, case))

@@ -212,8 +212,9 @@ def check_access(
             return repo_id, None
     if private and not info.private:
         raise InputError(
-            f"{repo_id} exists and is public: pass --public (private=False) to write to it, or "
-            "choose another name"
+            f"{repo_id} exists and is public: pass {{public=True}} (private=False in Python) to "
+            "write to it, or choose another name",
+            option="public",
         )
     return repo_id, info
 

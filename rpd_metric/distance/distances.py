@@ -18,7 +18,7 @@ import numpy as np
 from rpd_metric.distance.core import Ties, rpd_matrix
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence, Matrix, cosine_distances
 from rpd_metric.distance.strategy import combined, pieces, strategy
-from rpd_metric.registry import Registry
+from rpd_metric.plugins import Registry, border, checked_distances
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class Distance:
     """A distance by name.
 
     Its function makes a symmetric `(k, k)` matrix with zeros on its diagonal of [`Evidence`] about
-    `k` solutions. It sees only solutions that have texts of every kind it reads.
+    `k` solutions. It sees only solutions that have texts of every kind it reads. A matrix that
+    breaks this contract is a [`PluginError`].
     """
 
     name: str
@@ -49,7 +50,10 @@ class Distance:
         usable = [i for i in range(k) if all(len(evidence.texts[kind][i]) for kind in self.reads)]
         matrix = np.full((k, k), np.nan)
         if usable:
-            matrix[np.ix_(usable, usable)] = self.function(evidence.take(usable))
+            what = f"the distance {self.name!r}"
+            with border(what, self.function):
+                values = self.function(evidence.take(usable))
+                matrix[np.ix_(usable, usable)] = checked_distances(values, len(usable), what)
         return matrix
 
 

@@ -16,6 +16,7 @@ from rpd_metric.distance.core import Ties, rpd_matrix
 from rpd_metric.distance.distances import Distance, load_distance
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.models.embedders import Embedder
+from rpd_metric.plugins import border, checked_vectors
 from rpd_metric.steps.passages import answer_part, word_spans
 from rpd_metric.steps.vocabulary import find_methods, known_methods
 
@@ -95,7 +96,12 @@ def _encoded(
 ) -> dict[str, npt.NDArray[np.float32]]:
     """The vector of each distinct text, by one call to the encoder."""
     texts = list(dict.fromkeys(text for read in readings for texts in read for text in texts))
-    return dict(zip(texts, embedder.encode(texts), strict=True)) if texts else {}
+    if not texts:
+        return {}
+    what = f"the embedder {embedder.name!r}"
+    with border(what, embedder):
+        vectors = checked_vectors(embedder.encode(texts), len(texts), what)
+    return dict(zip(texts, vectors, strict=True))
 
 
 def _rows(

@@ -9,7 +9,7 @@ from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import Chat, ChatOptions
 from rpd_metric.models.embedders import Embedder, EmbedderOptions
 from rpd_metric.models.spec import Kind, ModelSpec, load_models
-from rpd_metric.registry import Registry
+from rpd_metric.plugins import Registry
 
 CHAT_MODELS = Registry(
     "chat model",
@@ -37,6 +37,7 @@ EMBEDDERS = Registry(
     Kind,
     {
         "minilm": Kind("minilm", "rpd_metric.models.sentence_transformer:load_minilm"),
+        "taught": Kind("taught", "rpd_metric.models.sentence_transformer:load_taught"),
         "static": Kind("static", "rpd_metric.models.static:StaticEmbedder"),
         "st": Kind("st:model-id", "rpd_metric.models.sentence_transformer:load", needs_gpu=True),
         "openai": Kind(

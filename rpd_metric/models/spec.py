@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from rpd_metric.errors import SpecError
-from rpd_metric.registry import Registry
+from rpd_metric.plugins import Registry
 
 # The only hosts beyond this machine that HF_TOKEN is sent to.
 HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from rpd_metric.errors import PluginError
+from rpd_metric.plugins import border
+
 MIN_STEPS = 3
 MAX_STEPS = 5
 
@@ -44,3 +47,21 @@ class Summarizer(Protocol):
     async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """Extract the steps of each solution, in order."""
         ...
+
+
+async def summaries_of(
+    summarizer: Summarizer, problem: str | None, solutions: Sequence[str]
+) -> list[Summary]:
+    """The summaries of a summarizer, held to its contract.
+
+    Raises:
+        [`PluginError`]: It failed, or did not return one [`Summary`] for each solution.
+    """
+    what = f"the summarizer {summarizer.name!r}"
+    with border(what, summarizer):
+        summaries = list(await summarizer.summarize(problem, solutions))
+    if len(summaries) != len(solutions):
+        raise PluginError(f"{what} returned {len(summaries)} summaries for {len(solutions)} texts")
+    if odd := next((entry for entry in summaries if not isinstance(entry, Summary)), None):
+        raise PluginError(f"{what} returned a {type(odd).__name__}; it must return Summary(...)")
+    return summaries

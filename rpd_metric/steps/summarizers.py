@@ -13,7 +13,7 @@ from rpd_metric.errors import SpecError
 from rpd_metric.models.kinds import CHAT_MODELS, load_chat
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.spec import Kind, ModelSpec
-from rpd_metric.registry import Registry
+from rpd_metric.plugins import Registry
 from rpd_metric.steps.protocol import Summarizer
 
 _EXTRACTIVE = Kind("extractive", "rpd_metric.steps.extractive:ExtractiveSummarizer")

@@ -22,7 +22,7 @@ from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.static import default_embedder
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.protocol import Summary
+from rpd_metric.steps.protocol import Summary, summaries_of
 from rpd_metric.steps.summarizers import load_summarizer
 
 _DESCRIPTION = """
@@ -181,7 +181,7 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
                     problem, solutions = reference or None, row
                 if solutions and isinstance(solutions[0], str):
                     summarizer = summarizer or load_summarizer(self.summarizer)
-                    summaries = run(summarizer.summarize(problem, solutions))
+                    summaries = run(summaries_of(summarizer, problem, solutions))
                 else:
                     summaries = [Summary(steps) for steps in solutions]
                 groups.append([summary.steps for summary in summaries])

@@ -16,8 +16,8 @@ from rpd_datasets.filters import pipeline
 from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_datasets.filters.pipeline import Filter, FilterConfig, Filtered, filter_problem
 from rpd_datasets.problem import Problem
-from rpd_metric.errors import InputError
-from rpd_metric.registry import Registry
+from rpd_metric.errors import InputError, PluginError
+from rpd_metric.plugins import Registry
 
 DONE = "Therefore the answer is ${}$."
 ALL_OFF = FilterConfig(min_solutions=1, require_complete=False, drop_duplicates=False)
@@ -140,7 +140,9 @@ def test_a_filter_of_another_package_is_applied_to_what_ours_left(monkeypatch):
     config = FilterConfig(min_solutions=1, filters=("brackets=1",))
     filtered = run("It is $4$.", "It  is $4$.", "So it is $4$.", config=config)
     assert filtered.reasons == ("", "duplicate", "brackets")
-    with pytest.raises(InputError, match=r"--filter brackets=x: invalid literal for int"):
+    with pytest.raises(
+        PluginError, match=r"filter 'brackets=x' failed: ValueError: invalid literal"
+    ):
         run("It is $4$.", config=FilterConfig(filters=("brackets=x",)))
     with pytest.raises(InputError, match="unknown filter 'bracket'; did you mean 'brackets'"):
         FilterConfig(filters=("bracket",))

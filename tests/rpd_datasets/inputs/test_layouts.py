@@ -244,7 +244,7 @@ def test_an_error_names_what_is_missing_and_what_fits(there, layout, message):
 
 def test_one_text_per_row_under_the_option_for_lists_names_the_other_option():
     rows = [{"asked": "p", "said": "s"}] * 2
-    with pytest.raises(InputError, match="holds one text per row: use --solution-column said"):
+    with pytest.raises(InputError, match='holds one text per row: use solution_column="said"'):
         find_layout(rows, "rows", Columns(problem="asked", solutions="said"))
     # A single one is left out of the rows, as others that are bad.
     assert find_layout(rows[:1], "rows", Columns(problem="asked", solutions="said"))[0] == "grouped"

@@ -11,6 +11,7 @@ from parts.scripted import WordCounts
 from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.strategy import average_linkage
+from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import MOST_PIECES, READINGS, distance_matrices
 
 WORDS = ["factor", "polynomial", "angle", "count", "cases", "matrix", "root", "modulo"]
@@ -93,6 +94,16 @@ def test_linkage_with_ties_does_not_depend_on_the_order(seed, k):
     matrix = upper + upper.T
     moved = average_linkage(matrix[np.ix_(order, order)])
     np.testing.assert_allclose(moved, average_linkage(matrix)[np.ix_(order, order)])
+
+
+def test_linkage_ends_on_a_matrix_that_is_off_by_rounding_and_refuses_nan():
+    matrix = np.array([[0, 0.5, 0.5], [0.5 + 1e-7, 0, 0.5], [0.5 - 1e-7, 0.5 + 1e-7, 0]])
+    levels = average_linkage(matrix)
+    assert (levels == levels.T).all()
+    np.testing.assert_allclose(levels[np.triu_indices(3, 1)], 0.5, atol=1e-6)
+    matrix[0, 1] = np.nan
+    with pytest.raises(InputError, match="needs finite distances"):
+        average_linkage(matrix)
 
 
 def pieces(problem, *solutions):

@@ -1,4 +1,8 @@
-"""Named parts of one kind, ours and those that other packages bring: one pattern for all.
+"""Parts that other packages may add: a registry for each kind, and the border that checks them.
+
+[`border`] runs the code of another package and names it in every error. [`checked_distances`] and
+[`checked_vectors`] hold its results to their contracts. A part that fails costs the problem that it
+failed on, not the run.
 
 An installed package adds its own through an entry point of `rpd.embedders`, `rpd.summarizers`,
 `rpd.distances`, `rpd.filters` or `rpd.layouts`, without a line changed here:
@@ -11,13 +15,72 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from rpd_metric.errors import InputError, first_line
+import numpy as np
+import numpy.typing as npt
+
+from rpd_metric.errors import InputError, PluginError, RPDError, first_line
 
 Entry = TypeVar("Entry")
+OURS = ("rpd_metric", "rpd_datasets")
+# Rounding in another package's arithmetic. What is further off is another mistake.
+ROUNDING = 1e-6
+
+
+@contextmanager
+def border(what: str, part: object) -> Iterator[None]:
+    """Turn every exception of another package's code into a [`PluginError`] that names it.
+
+    Exceptions of our own code are bugs and pass.
+
+    Args:
+        what (`str`): The part in words, e.g. `"the distance 'length'"`.
+        part: Its function, or the object whose method runs.
+    """
+    try:
+        yield
+    except RPDError:
+        raise
+    except Exception as error:
+        home = getattr(part, "__module__", None) or type(part).__module__
+        if home.partition(".")[0] in OURS:
+            raise
+        raise PluginError(f"{what} failed: {type(error).__name__}: {first_line(error)}") from error
+
+
+def checked_distances(values: Any, k: int, what: str) -> npt.NDArray[np.float64]:
+    """A `(k, k)` matrix of distances: finite, symmetric, not negative, zeros on its diagonal.
+
+    Differences up to 1e-6 are rounding and are evened out. Raises [`PluginError`].
+    """
+    matrix = np.array(values, dtype=np.float64)
+    if matrix.shape != (k, k):
+        raise PluginError(f"{what} returned the shape {matrix.shape}, not {(k, k)}")
+    if not np.isfinite(matrix).all():
+        raise PluginError(f"{what} returned values that are not finite")
+    if np.abs(matrix - matrix.T).max(initial=0) > ROUNDING:
+        raise PluginError(f"{what} is not symmetric")
+    if matrix.min(initial=0) < -ROUNDING:
+        raise PluginError(f"{what} returned the negative value {matrix.min():.3g}")
+    if np.abs(matrix.diagonal()).max(initial=0) > ROUNDING:
+        raise PluginError(f"{what} is not 0 between a solution and itself")
+    matrix = np.maximum((matrix + matrix.T) / 2, 0)
+    np.fill_diagonal(matrix, 0)
+    return matrix
+
+
+def checked_vectors(values: Any, n: int, what: str) -> npt.NDArray[np.float32]:
+    """An `(n, d)` array of finite numbers. Raises [`PluginError`]."""
+    vectors = np.asarray(values, dtype=np.float32)
+    if vectors.ndim != 2 or len(vectors) != n:
+        raise PluginError(f"{what} returned the shape {vectors.shape} for {n} texts")
+    if not np.isfinite(vectors).all():
+        raise PluginError(f"{what} returned values that are not finite")
+    return vectors
 
 
 class Registry(Mapping[str, Entry], Generic[Entry]):

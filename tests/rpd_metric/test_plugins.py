@@ -2,10 +2,11 @@
 
 import sys
 
+import numpy as np
 import pytest
 
-from rpd_metric.errors import InputError
-from rpd_metric.registry import Registry
+from rpd_metric.errors import InputError, PluginError
+from rpd_metric.plugins import Registry, checked_distances
 
 MODULE = "red = '#f00'\nnumber = 7\n"
 POINTS = """[their.colours]
@@ -51,3 +52,12 @@ def test_what_cannot_be_had_is_one_clear_line(colours, name, message):
     with pytest.raises(InputError, match=message) as caught:
         colours.find(name)
     assert "\n" not in str(caught.value)
+
+
+def test_rounding_of_another_package_is_evened_out_and_more_is_an_error():
+    matrix = np.array([[1e-9, 0.5], [0.5 + 1e-7, -1e-9]])
+    even = checked_distances(matrix, 2, "it")
+    assert (even == even.T).all()
+    assert even.diagonal().tolist() == [0, 0]
+    with pytest.raises(PluginError, match="it is not 0 between a solution and itself"):
+        checked_distances([[0.1, 0.5], [0.5, 0]], 2, "it")
