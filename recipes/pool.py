@@ -24,6 +24,7 @@ from pathlib import Path
 
 from rpd_datasets.cli.arguments import only_values
 from rpd_datasets.commands import run_command
+from rpd_datasets.destination import check_output
 from rpd_datasets.inputs.source import InputSpec, open_source
 from rpd_metric.errors import InputError, OutputError
 
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     args = _parser().parse_args(arguments)
     if args.num_problems < 1:
         raise InputError(f"num-problems is {args.num_problems}; use 1 or more")
+    check_output(args.output)
     left_out: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source(

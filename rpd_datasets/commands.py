@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 from rpd_metric.errors import RPDError
@@ -48,7 +48,8 @@ def run_command(
     """
     status, line = 0, ""
     try:
-        with stopped_by_signals():
+        again = f"{name}: interrupted again, stopped at once; {after_interrupt}\n"
+        with stopped_by_signals(printable(again)):
             work()
     except KeyboardInterrupt:
         status, line = 130, f"interrupted; {after_interrupt}"
@@ -64,9 +65,10 @@ def run_command(
 
 
 @contextmanager
-def stopped_by_signals(second_at_once: bool = True) -> Iterator[Callable[[], None]]:
-    """Let Ctrl-C and SIGTERM end what is within, the second one at once; former handlers return.
+def stopped_by_signals(at_second: str = "") -> Iterator[Callable[[], None]]:
+    """Let Ctrl-C and SIGTERM end what is within; former handlers return.
 
+    Where there is a line `at_second`, a second one of them prints it and ends the process at once.
     Yields a function that raises `KeyboardInterrupt` again after a signal: Python drops exceptions
     in destructors and in callbacks from C.
     """
@@ -81,12 +83,15 @@ def stopped_by_signals(second_at_once: bool = True) -> Iterator[Callable[[], Non
         return
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        if came and second_at_once:
+        if came and at_second:
             # Working threads and processes would delay any other exit.
             for child in multiprocessing.active_children():
                 child.kill()
             if sys.stderr.isatty():
                 os.write(2, b"\x1b[?25h\n")  # a live line of progress hides the cursor
+            # Not by sys.stderr: the signal may have come in the middle of a write to it.
+            with suppress(OSError):
+                os.write(2, at_second.encode())
             os._exit(130)
         came.append(number)
         raise KeyboardInterrupt

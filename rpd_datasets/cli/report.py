@@ -35,7 +35,7 @@ from rpd_datasets.curation.models import load_models
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.report import read_curated, write_report
+from rpd_datasets.report import check_page, read_curated, write_report
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
@@ -76,11 +76,12 @@ def _report(args: argparse.Namespace) -> None:
             f"--distance is for a log or a file: {source} shows the distance that chose; curate "
             f"again with --problems {args.distance} --solutions {args.distance}"
         )
-    page = args.output
+    beside = source.with_name(f"{source.stem}-report.html")
+    page = args.output or (source / "report.html" if source.is_dir() else beside)
+    check_page(page)
     with ExitStack() as stack:
         line, place = stack.enter_context(Progress("Loading models")), source
         if source.is_file():
-            page = page or source.with_name(f"{source.stem}-report.html")
             place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "curated"
             _curate(args, place, line)
         folder = read_curated(place, args.max_problems)
@@ -88,7 +89,6 @@ def _report(args: argparse.Namespace) -> None:
             folder = replace(folder, word="picked")
         embedder = _embedder(args, folder.manifest, line.write)
         line.stage("Reading problems", len(folder.shown))
-        page = page or place / "report.html"
         report = write_report(folder, page, embedder, measured=MEASURED, on_problem=line.advance)
     measures, manifest = report.measures, folder.manifest
     facts: dict[str, Any] = {

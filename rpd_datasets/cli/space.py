@@ -26,7 +26,7 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("target", metavar="DIR|REPO", help="a folder, or with --push the id of a Space")
     add("--push", action="store_true", help="publish instead of writing a folder")
-    add("--overwrite", action="store_true", help="replace files of the same names in DIR")
+    add("--overwrite", action="store_true", help="replace a Space that this command wrote")
     add_push(parser)
 
 

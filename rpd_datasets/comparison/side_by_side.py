@@ -15,7 +15,8 @@ from rpd_datasets.commands import printable
 from rpd_datasets.comparison import paired
 from rpd_datasets.comparison.paired import Difference, Groups, Solved
 from rpd_datasets.evaluation.results import Results
-from rpd_metric.errors import InputError, MissingExtraError, OutputError
+from rpd_datasets.report import check_page
+from rpd_metric.errors import MissingExtraError, OutputError
 
 # Problems whose solutions are shown, the most different first, and solutions of each model.
 MOST, EACH = 30, 2
@@ -33,8 +34,7 @@ def write_page(
         [`InputError`]: `path` does not end in `.html`.
         [`OutputError`]: The file cannot be written.
     """
-    if path.suffix != ".html":
-        raise InputError(f"the page is an HTML file: name it {path.with_suffix('.html').name}")
+    check_page(path)
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters["clean"] = lambda text: printable(str(text))
     style = resources.files("rpd_datasets.report") / "style.css"

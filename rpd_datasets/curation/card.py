@@ -1,6 +1,7 @@
 """The dataset card and the manifest: an account of one run, in words and in JSON.
 
-Neither holds a date, a path or a host: equal runs give equal files, and nothing private gets out.
+Neither holds a date, a path or a private host: equal runs give equal files, and nothing private
+gets out.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.account import outcome_lines, problem_rule, solution_rule
+from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import counts, outcome
-from rpd_datasets.curation.parquet import SFT_CONFIG
+from rpd_datasets.curation.parquet import FOLDERS, SFT_CONFIG, SHARD
 from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.scoring import UNSCORED, choice_columns
 from rpd_datasets.curation.summary import RunSummary
@@ -25,6 +27,7 @@ from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.options import MANIFEST_FORMAT, as_options
 from rpd_datasets.publish.model_card import versions
+from rpd_datasets.publish.publishable import NEEDED, OPTIONAL
 from rpd_datasets.report.charts import draw_card_figures
 
 # Packages whose version can change a result.
@@ -36,6 +39,7 @@ VERSIONED = (
 PRIVATE_OPTIONS = ("device", "batch_size", "threads", "store")
 # The paper of the metric; the Hub links cards to papers by such a tag.
 PAPER_TAG = "arxiv:2510.26122"
+MARKUP = re.compile(r"[\\`*<|~$&]|\](?=[(\[])")  # of Markdown, inside of a line
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
@@ -68,6 +72,10 @@ def described(
         "options": _options(summary, config, models, options, specs),
         "input": first,
         "mixed_in": mixed_in,
+        # What may be replaced: a folder with any other file is somebody's.
+        "files": sorted(
+            (*figures, *NEEDED, *OPTIONAL, *(f"{folder}/{SHARD}" for folder in FOLDERS.values()))
+        ),
     }
     manifest = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     return figures | {"README.md": card.encode(), "manifest.json": manifest.encode()}
@@ -157,6 +165,15 @@ def public_name(name: str) -> str:
     return Path(name).name if Path(name).exists() else name
 
 
+def _cell(value: Any) -> str:
+    """A value as text in one cell of a table, whatever a file or a model is called.
+
+    >>> _cell("a|b\\n<img>.jsonl")
+    'a\\\\|b \\\\<img>.jsonl'
+    """
+    return MARKUP.sub(r"\\\g<0>", " ".join(printable(str(value)).split()))
+
+
 def _card(
     content: Mapping[str, Any],
     summary: RunSummary,
@@ -177,6 +194,7 @@ def _card(
         filters={n: one for n, one in as_options(config.filters, "").items() if n != "decisions"},
         contamination=options.contamination,
         lines=outcome_lines(content)[1:],  # the verdict is above
+        cell=_cell,
         own_columns=sorted(choice_columns(UNSCORED, config)),
         sft=SFT_CONFIG,
         terms=terms,
@@ -230,7 +248,7 @@ def _card_data(summary: RunSummary, config: CurationConfig, terms: Terms) -> Any
                 **({"default": True} if name == "default" else {}),
                 "data_files": [{"split": "train", "path": f"{folder}/train-*.parquet"}],
             }
-            for name, folder in (("default", "data"), (SFT_CONFIG, SFT_CONFIG))
+            for name, folder in FOLDERS.items()
         ],
         dataset_info=[
             {

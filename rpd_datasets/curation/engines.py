@@ -284,7 +284,7 @@ def _on_ray(
     """Score shards by actors on a Ray cluster."""
     # Python drops an interrupt that is raised in a destructor or in a callback from Ray's core.
     with (
-        stopped_by_signals(second_at_once=False) as stop_if_interrupted,
+        stopped_by_signals() as stop_if_interrupted,
         _connected(options.ray_address) as ray,
     ):
         resources = ray.cluster_resources()

@@ -9,27 +9,34 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import pickle
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from glob import escape
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rpd_datasets.curation.models import default_store
 from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.destination import check_output
 from rpd_datasets.filters.answer_checks import answer_column, mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.raw_rows import encode_values
 from rpd_datasets.problem import Problem
+from rpd_datasets.publish.publishable import NEEDED, REPLACED
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import OutputError, RPDError
 from rpd_metric.reasons import Reason
 
 logger = logging.getLogger(__name__)
+PARTIAL = (
+    *("lock", "journal.sqlite*", "rejects-*.jsonl"),
+    *("result/*", "replaced/*", "scratch/*", "shards/*"),
+)
 
 
 class Journal:
@@ -112,30 +119,47 @@ def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
     return {name: extra[name] for name in sorted(filter(None, names))}
 
 
-def check_output(output: Path, overwrite: bool) -> None:
-    """Refuse an output folder that is there already. Raises [`OutputError`]."""
-    if not output.name:
-        raise OutputError(f"name a new folder for the output, not {output}")
-    if output.exists() and not overwrite:
-        if not output.is_dir():
-            raise OutputError(f"{output} is a file; choose another output folder")
-        if any(output.iterdir()):
-            raise OutputError(
-                f"{output} exists and is not empty; choose another output folder, or pass "
-                "--overwrite to replace it"
-            )
-    parent = next(one for one in output.absolute().parents if one.exists())
-    if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
-        raise OutputError(f"cannot write in {parent}; make it writable, or choose another output")
+def check_folder(
+    output: Path, overwrite: bool, reads: Iterable[Any] = (), store: str | None = None
+) -> None:
+    """Refuse an output folder that a run may not replace.
+
+    Args:
+        reads (`Iterable`): Files and folders of the run, among ids and rows that are no such thing.
+        store (`str`, *optional*): As in [`~rpd_datasets.CurationConfig`]; it may not exist yet.
+    """
+    named = (one for one in reads if isinstance(one, str | Path) and one != "sample")
+    there = filter(Path.exists, map(Path.expanduser, map(Path, named)))
+    used = [*there, default_store(store), Path.cwd()]
+    check_output(output, _curated_names, overwrite=overwrite, reads=used)
+
+
+def _curated_names(folder: Path) -> Sequence[str] | None:
+    """The files of a curated folder, as its manifest lists them."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(manifest, dict) or "rpd-metric" not in (manifest.get("versions") or ()):
+        return None
+    if "files" not in manifest:  # of an earlier version
+        return (*NEEDED, *REPLACED["dataset"])
+    return [escape(str(name)) for name in manifest["files"]]
 
 
 @contextmanager
-def partial_folder(output: Path, overwrite: bool) -> Iterator[Path]:
-    """The folder a run works in, locked against a second run to the same output."""
+def partial_folder(output: Path, check: Callable[[], None]) -> Iterator[Path]:
+    """The folder a run works in, locked against a second run to the same output.
+
+    `check` refuses the output, see [`check_folder`].
+    """
     from filelock import FileLock, Timeout
 
-    check_output(output, overwrite)
+    check()
     partial = output.with_name(output.name + ".partial")
+    check_output(
+        partial, lambda folder: PARTIAL if (folder / "journal.sqlite").exists() else ("lock",)
+    )
     try:
         partial.mkdir(parents=True, exist_ok=True)
         with FileLock(partial / "lock", timeout=0):

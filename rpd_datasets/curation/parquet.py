@@ -20,6 +20,8 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.sft import sft_messages
 
 SFT_CONFIG = "sft"
+FOLDERS = {"default": "data", SFT_CONFIG: SFT_CONFIG}  # of each configuration
+SHARD = "train-00000-of-00001.parquet"
 ROWS_PER_GROUP = 64
 
 # A chosen problem, its scores, and the indices of its chosen solutions in order of choice.
@@ -72,8 +74,8 @@ def write_tables(
         columns.append(("strategy", pa.string()))
     schema, summary.json_columns = column_types(rows())
     summary.tables = {
-        "default": write_table(rows(), folder / "data", schema, summary.json_columns),
-        SFT_CONFIG: write_table(training_rows(), folder / SFT_CONFIG, pa.schema(columns)),
+        "default": write_table(rows(), folder / FOLDERS["default"], schema, summary.json_columns),
+        SFT_CONFIG: write_table(training_rows(), folder / FOLDERS[SFT_CONFIG], pa.schema(columns)),
     }
 
 
@@ -135,7 +137,7 @@ def write_table(
     num_rows = num_bytes = 0
     iterator = iter(rows)
     for_the_hub = {"use_content_defined_chunking": True, "write_page_index": True}
-    file = folder / "train-00000-of-00001.parquet"
+    file = folder / SHARD
     with pq.ParquetWriter(file, schema, **for_the_hub) as writer:
         while chunk := list(islice(iterator, ROWS_PER_GROUP)):
             for row, name in product(chunk, json_columns):

@@ -12,13 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, aclosing, closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.allocation import shares
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.engines import Engine, score_in_shards
-from rpd_datasets.curation.folder import Journal, partial_folder, reject_to
+from rpd_datasets.curation.folder import Journal, check_folder, partial_folder, reject_to
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import unfit_summarizer
 from rpd_datasets.curation.parquet import Chosen, write_scores, write_tables
@@ -81,6 +83,7 @@ class RunOptions:
     models: Models | None = hidden(None, "what the configuration names, loaded already")
     engine: Engine | None = hidden(None, "who scores; this process if unset")
     contamination: Contamination | None = hidden(None, "problems of benchmarks, to be left out")
+    reads: Sequence[Any] = hidden((), "further files of the run; an output with them is refused")
     max_in_flight: int = hidden(MAX_IN_FLIGHT, "problems worked on at once")
     on_total: Callable[[int], None] = hidden(_nothing, "called with how many there are, once known")
     on_problem: Callable[[Scored], None] = hidden(_nothing, "called after each problem")
@@ -109,13 +112,15 @@ def curate_folder(
             summary, by name.
         output, config, models, options: See [`~rpd_datasets.curate_dataset`].
     """
-    config, options = config.resolved(), options or RunOptions()
+    options = options or RunOptions()
     if len(inputs) > 1 and config.num_samples is not None:
         raise InputError(
-            "a budget (num_samples) is spent over one input: put several into one folder, or mix "
-            "with num_problems and num_solutions"
+            "{num_samples} is spent over one input: put several into one folder, or mix with "
+            "{num_problems} and {num_solutions}",
+            option=("num_samples", "num_problems", "num_solutions"),
         )
-    with partial_folder(output, options.overwrite) as folder, ExitStack() as stack:
+    check = partial(check_folder, output, options.overwrite, options.reads, config.store)
+    with partial_folder(output, check) as folder, ExitStack() as stack:
         fingerprint = scoring_fingerprint(config, models)
         journal = Journal(folder / "journal.sqlite", fingerprint, config.filters)
         stack.enter_context(closing(journal))
@@ -156,6 +161,7 @@ def curate_folder(
             for name in REJECTS:
                 with (folder / name).open("rb") as part:
                     shutil.copyfileobj(part, file)
+        check()  # a run takes hours
         # In two renames, each of them atomic.
         if output.exists():
             shutil.rmtree(folder / "replaced", ignore_errors=True)
@@ -275,10 +281,11 @@ class _Run:
         if not eligible:
             called = "is called diverse and " if config.problems == "llm" else ""
             unfit = unfit_summarizer(self.summary)
-            advice = unfit or "Lower num_solutions or loosen the filters"
+            advice = unfit or "Lower {num_solutions} or loosen the filters"
             raise InputError(
                 f"no problem of {name} {called}has {needed_solutions(config)} usable solutions "
-                f"to choose from; left out: {self.summary.left_out()}. {advice}"
+                f"to choose from; left out: {self.summary.left_out()}. {advice}",
+                option=() if unfit else "num_solutions",
             )
         if distance_of(config.problems) is None:
             return sorted(eligible, key=self.lots.__getitem__)

@@ -11,13 +11,17 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError
+from rpd_metric.reasons import Reason
 
 # What a problem is usually called, and the id by which another file has it.
 PROMPT_NAMES = ("problem", "question", "prompt", "query", "input", "messages")
 ID_NAMES = ("custom_id", "task_id", "question_id", "problem_id", "id")
 # Small enough that a batch of rows with 16 long chains of thought each stays under 100 MB.
 BATCH_ROWS = 32
+# Parquet, JSON and pickle recurse; deeper values would end in their limits.
+MAX_DEPTH = 64
 # How each is written and read. Such a value is an object with one key, `$rpd:NAME`. datetime is a
 # date too: it is first.
 _TYPES: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -107,6 +111,18 @@ def prompts_by_id(name: str, rows: Iterable[Any]) -> dict[str, Any]:
             f"({', '.join(PROMPT_NAMES)}, also in a column body)."
         )
     return prompts
+
+
+def readable(row: Any) -> Any:
+    """A row, or why it is left out: its values are nested too deep to be carried along."""
+    level = [row.values] if isinstance(row, Row) else []
+    for _ in range(MAX_DEPTH):
+        nested = [one.values() if isinstance(one, dict) else one for one in level]
+        level = [one for values in nested for one in values if isinstance(one, dict | list | tuple)]
+    if not level:
+        return row
+    detail = f"The row is nested more than {MAX_DEPTH} levels deep."
+    return Rejected("read", Reason.TOO_DEEP, row.place, detail)
 
 
 def with_prompts(rows: Iterable[Any], prompts: Mapping[str, Any]) -> Iterator[Any]:

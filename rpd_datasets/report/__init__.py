@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rpd_datasets.destination import check_output
 from rpd_datasets.report.contents import CuratedFolder, read_curated
 from rpd_datasets.report.measures import Measures, measure
 from rpd_datasets.report.page import render
 from rpd_metric.errors import InputError, OutputError
 from rpd_metric.models.embedders import Embedder
 
-__all__ = ["WrittenReport", "read_curated", "write_report"]
+__all__ = ["WrittenReport", "check_page", "read_curated", "write_report"]
+
+# In every page of this project, after its style sheet.
+MARK = b'<p class="kicker">Reasoning Path Divergence</p>'
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,9 @@ def write_report(
 
     Raises:
         [`InputError`]: `page` does not end in `.html`.
-        [`OutputError`]: The file cannot be written.
+        [`OutputError`]: The file cannot be written, or is not a report.
     """
-    if page.suffix != ".html":
-        raise InputError(f"the report is an HTML file: name it {page.with_suffix('.html').name}")
+    check_page(page)
     ties = folder.manifest["options"]["ties"]
     measures = measure(folder.shown, embedder, ties, on_problem, most=measured)
     text = render(folder, measures)
@@ -68,3 +71,17 @@ def write_report(
     except OSError as error:
         raise OutputError(f"cannot write {error.filename or page}: {error.strerror}") from error
     return WrittenReport(page, folder, measures)
+
+
+def check_page(page: Path) -> None:
+    """Refuse a page that is no HTML file, or would replace what is no page of this project."""
+    if page.suffix != ".html":
+        raise InputError(f"the page is an HTML file: name it {page.with_suffix('.html').name}")
+
+    def written(place: Path) -> Sequence[str] | None:
+        if not place.is_file():
+            return None
+        with place.open("rb") as file:
+            return () if MARK in file.read(1 << 16) else None
+
+    check_output(page, written)

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.destination import check_output
 from rpd_datasets.publish.publishable import ADAPTER_CONFIG, RECORD
 from rpd_datasets.training.record import base_license, read_record, write_card
 from rpd_datasets.training.tokenizer import keep_ends_only
-from rpd_metric.errors import InputError, ModelError, OutputError, first_line, needs_extra
+from rpd_metric.errors import InputError, ModelError, first_line, needs_extra
 
 
 def merge(
@@ -55,8 +56,7 @@ def merge(
             "weights were all tuned needs --base and --interpolate, e.g. --interpolate 0.5"
         )
     for folder in targets:
-        if folder.exists() and any(folder.iterdir()):
-            raise OutputError(f"{folder} exists and is not empty; choose another --output")
+        check_output(folder)
     record = read_record(tuned)
     if whole:
         model, before = _load(str(tuned), dtype), _load(str(base), dtype).state_dict()

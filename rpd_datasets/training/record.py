@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.publish.publishable import RECORD
 from rpd_metric.errors import OutputError
 
+PARTIAL = f"{RECORD}.partial"
 # May differ when a run goes on: none of them changes what is learnt. The first are factors of a
 # batch whose product is compared.
 FREE_TO_CHANGE = {
@@ -44,11 +45,6 @@ def check_resumable(
     """The checkpoint to resume from, if any; a run with other settings is refused."""
     record = output / RECORD
     if not record.is_file():
-        if last_checkpoint(output) is not None:
-            raise OutputError(
-                f"{output} holds checkpoints of a run that left no {RECORD}; choose another "
-                "--output_dir"
-            )
         return None
     before = json.loads(record.read_text(encoding="utf-8"))["settings"]
     now = json.loads(json.dumps(settings))
@@ -66,6 +62,11 @@ def check_resumable(
     return None
 
 
+def run_names(output: Path) -> Sequence[str] | None:
+    """Any name where a run left its record: it only adds to its folder, and so may others."""
+    return ("*",) if any((output / name).is_file() for name in (RECORD, PARTIAL)) else None
+
+
 def record_settings(output: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
     """Write down what a run is, for a resumed run, for merging and for its card."""
     try:
@@ -73,7 +74,7 @@ def record_settings(output: Path, settings: dict[str, Any], facts: dict[str, Any
         # In their order: the card of a merged model lists them as the run counted them.
         text = json.dumps({"settings": settings, **facts}, indent=2) + "\n"
         # Another process of the same run may be reading it.
-        rough = output / f"{RECORD}.partial"
+        rough = output / PARTIAL
         rough.write_text(text, encoding="utf-8")
         os.replace(rough, output / RECORD)
     except OSError as error:

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from huggingface_hub import HfApi
 
+from rpd_datasets.destination import check_output
 from rpd_datasets.instructions import prompt_template
 from rpd_datasets.publish.model_card import is_local
 from rpd_datasets.publish.pushing import check_access, push_folder
@@ -27,6 +28,7 @@ from rpd_datasets.training.record import (
     check_resumable,
     read_record,
     record_settings,
+    run_names,
     write_card,
 )
 from rpd_datasets.training.tokenizer import hub_answers, keep_ends_only, load_tokenizer
@@ -244,6 +246,8 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         )
     if not training.output_dir:
         raise InputError("no output_dir: where is the model to be saved?")
+    if training.process_index == 0 and not (options.dry_run or options.smoke):
+        check_output(Path(training.output_dir), run_names)
     if training.resume_from_checkpoint is not None:
         raise InputError(
             "a run continues from the last checkpoint in its output_dir by itself; leave "

@@ -16,6 +16,7 @@ ROWS = [
 def drawn(tmp_path: Path, rows: list[dict], *more: str) -> set[int]:
     source, output = tmp_path / "rows.jsonl", tmp_path / "pool.jsonl"
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    output.unlink(missing_ok=True)
     script("pool").main([str(source), "--output", str(output), *more])
     found = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert all(row in rows for row in found), "each with all its solutions and columns"

@@ -103,8 +103,9 @@ def test_ctrl_c_and_sigterm_end_a_command_and_the_second_one_at_once(stop, work)
     if work == "busy":  # a thread would hold the end up for a minute
         process.send_signal(stop)
     _, said = process.communicate(timeout=50)
-    first = "x: interrupted; the same command goes on where it stopped\n"
-    assert (process.returncode, said) == (130, "" if work == "busy" else first)
+    first = "x: interrupted; run the same command again to continue\n"
+    second = "x: interrupted again, stopped at once; run the same command again to continue\n"
+    assert (process.returncode, said) == (130, second if work == "busy" else first)
 
 
 def test_a_reader_that_goes_away_ends_the_command_quietly():

@@ -10,17 +10,20 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from packaging.requirements import Requirement
 
+from rpd_datasets.destination import check_output
 from rpd_metric.errors import InputError, OutputError
 
 # The version that the page is tested with; the Space installs exactly this one.
 GRADIO = "6.31.0"
 EXTRA = "offline"
+WRITTEN = ("rpd_metric-*.whl", "requirements.txt", "README.md", "app.py")
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ("rpd_command.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 SOURCES = ("rpd_metric", "rpd_datasets", *FILES)
@@ -55,9 +58,14 @@ def space_files(name: str) -> dict[str, bytes]:
 def write_space(folder: str | Path, *, overwrite: bool = False) -> Path:
     """Write the [`space_files`] into a folder; `evaluate` looks for a file of its name."""
     folder = Path(folder)
-    if not overwrite and folder.is_dir() and any(folder.iterdir()):
-        raise OutputError(f"{folder} is not empty: pass --overwrite, or choose another folder")
-    files = space_files(folder.resolve().name)
+    name = folder.resolve().name
+
+    def written(place: Path) -> Sequence[str] | None:
+        # .git: a Space is a repository, which may have been cloned.
+        return (*WRITTEN, f"{name}.py", ".git*") if any(place.glob(WRITTEN[0])) else None
+
+    check_output(folder, written, overwrite=overwrite)
+    files = space_files(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,14 +89,47 @@ def test_errors_in_python_name_parameters(bare, tmp_path):
 
 
 def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_written(bare, tmp_path):
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "disk" / "old").touch()
+    curate_dataset(bare, tmp_path / "disk", CONFIG)
+    (tmp_path / "disk" / "report.html").touch()
     (tmp_path / "out").symlink_to(tmp_path / "disk")
     made = curate_dataset(bare, tmp_path / "out", CONFIG, overwrite=True)
     assert (tmp_path / "out").is_symlink()
-    assert not (tmp_path / "disk" / "old").exists()
+    assert not (tmp_path / "disk" / "report.html").exists()
     assert (tmp_path / "disk" / "manifest.json").is_file()
     assert made.folder == tmp_path / "out"
+
+
+def test_a_file_name_is_text_in_the_cards_tables(bare, tmp_path):
+    name = "a|b <img src=x>\n`c` [d](e) *f* $g$.jsonl"
+    write_rows(tmp_path / name, some_rows())
+    made = curate_dataset(bare, tmp_path / "out", CONFIG, mixed=[(tmp_path / name, 2)])
+    shown = r"a\|b \<img src=x> \`c\` [d\](e) \*f\* \$g\$.jsonl"
+    assert f"| Mixed in | {shown} (2 problems chosen, by themselves) |" in made.card.text
+    rows = [line for line in made.card.text.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
+
+
+@pytest.mark.parametrize("depth", [60, 900, 200_000])
+@pytest.mark.parametrize("column", ["level", "solutions", "problem"])
+def test_a_deeply_nested_row_costs_only_itself(depth, column, tmp_path):
+    rows = [row for n, row in enumerate(some_rows()) if n not in (1, 2, 3)]
+    deep = {**rows[2], "problem": "A deep one?", "level": 1, column: "NESTED"}
+    nested = '{"inner": ' * depth + "1" + "}" * depth
+    lines = [json.dumps(row) for row in (*rows[:2], deep, *rows[2:])]
+    (tmp_path / "rows.jsonl").write_text("\n".join(lines).replace('"NESTED"', nested))
+    curated = curate_dataset(
+        tmp_path / "rows.jsonl", tmp_path / "out", replace(CONFIG, num_problems=9)
+    )
+    problems, rejects = (
+        set(curated.dataset["problem"]),
+        (tmp_path / "out/rejects.jsonl").read_text(),
+    )
+    assert problems - {"A deep one?"} == {row["problem"] for row in rows}
+    assert ("A deep one?" in problems) == ((column, depth) == ("level", 60))
+    if depth > 60:
+        (reject,) = map(json.loads, rejects.splitlines())
+        assert reject["where"] == "rows.jsonl:3"
+        assert reject["reason"] in ("too_deep", "malformed_json")
 
 
 def test_what_is_no_dataset_is_one_line(bare, tmp_path):
