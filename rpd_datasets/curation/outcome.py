@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
+from rpd_datasets.curation.provenance import other_sources, sources_line
 from rpd_datasets.curation.summary import RunSummary, measured_by
 from rpd_datasets.filters.answer_checks import UNCHECKED, algebra_installed
 from rpd_datasets.language import OTHER_TEXTS, PROGRAM, conditions_hold
@@ -26,6 +27,8 @@ from rpd_metric.steps.summarizers import asks_chat_model
 MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
 # Below this share of accepted summaries a summarizer is called unfit.
 FIT = 0.8
+# Where more of the problems share a step with another one, it is to be doubted that it is theirs.
+SHARING = 0.2
 # A choice that is so much more often wrong than the candidates deserves a second look.
 MORE_OFTEN_WRONG = 0.02
 # Encoders that read English alone, and which share of other languages is too much for them.
@@ -83,6 +86,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         left_out[unit][reason] += count
     found: dict[str, Any] = {
         "steps": dict(summary.steps) if config.reads_steps else {},
+        "replies": {"from": sources_line(summary.served)},
         "median_distance": {
             "by": distance,
             "selected_by": None if chose in (None, distance) else config.solutions,
@@ -178,7 +182,15 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
     most = sum(min(one["problems_wanted"], one["problems_read"]) for one in summary.inputs)
     wanted = {**found["wanted"], "problems": most}
     chosen_right, all_right = found["right"]["chosen"], found["right"]["candidates"]
-    said = list(filter(None, (unfit_summarizer(summary), summary.not_compared)))
+    others = other_sources(summary.served)
+    said = list(filter(None, (unfit_summarizer(summary), others, summary.not_compared)))
+    sharing, problems = len(summary.sharing), len(summary.scores)
+    if asks_chat_model(config.summarizer) and sharing > SHARING * problems:
+        said.append(
+            f"{sharing:,} of {problems:,} problems share a step word for word with another one, "
+            f"and {summary.steps['distinct_steps']:,} of {summary.steps['steps']:,} steps are "
+            "distinct: the summaries may not be about their solutions"
+        )
     if None not in (chosen_right, all_right) and all_right - chosen_right > MORE_OFTEN_WRONG:
         said.append("the chosen are wrong more often than the candidates: see --answers")
     for unit, made in (("problems", len(summary.chosen)), ("solutions", summary.num_selected)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import comb
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpd_datasets.config import CurationConfig, distance_of
+from rpd_datasets.curation.provenance import Source
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.language import PROGRAM, written_in
 from rpd_datasets.problem import Problem
@@ -22,6 +23,8 @@ from rpd_metric.steps.summarizers import asks_chat_model
 
 STATEMENT_CHARS = 220
 EXAMPLES = 2
+# Different steps that are remembered, to tell how many there are.
+REMEMBERED = 500_000
 
 # What the chosen solutions of a problem have, and what as many drawn at random have on average.
 Both = tuple[float | None, float | None]
@@ -124,6 +127,9 @@ class RunSummary:
     marked_by: Counter[str] = field(default_factory=Counter)  # "marks", "reference", "": problems
     soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
     steps: Counter[str] = field(default_factory=Counter)  # summaries: asked, accepted, ...
+    first_with: dict[int, int] = field(default_factory=dict)  # problem, by the hash of a step
+    sharing: set[int] = field(default_factory=set)  # problems with a step of another problem
+    served: Counter[Source] = field(default_factory=Counter)  # replies by who answered
     refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
     sorted_problems: int = 0  # by a chat model, into strategies
     ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
@@ -162,6 +168,9 @@ class RunSummary:
             asked_again=scored.asked_again,
             repaired=scored.repaired,
         )
+        self._count_steps(step for steps in scored.steps for step in steps)
+        for *source, times in scored.served:
+            self.served[tuple(source)] += times
         written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.written.update(written)
         self.num_mixed += len(set(written) - {"", PROGRAM}) > 1
@@ -197,6 +206,18 @@ class RunSummary:
         """The most frequent reasons, for a line."""
         reasons = [with_option(reason, n) for (_, reason, _), n in self.drops.most_common(5)]
         return ", ".join(reasons) or "nothing"
+
+    def _count_steps(self, steps: Iterable[str]) -> None:
+        """Count the steps of the latest problem, and those that no problem had before."""
+        place = len(self.scores)
+        for step in steps:
+            if len(self.first_with) == REMEMBERED:
+                break
+            first = self.first_with.setdefault(hash(" ".join(step.lower().split())), place)
+            if first != place:
+                self.sharing |= {first, place}
+            self.steps["steps"] += 1
+        self.steps["distinct_steps"] = len(self.first_with)
 
     def strategies(self, scored: Scored, among: Sequence[int] | None = None) -> float | None:
         """The effective number of strategies among solutions: as a chat model sorted them, or by

@@ -5,9 +5,19 @@ The request holds everything that decides the reply, so that a reply can be stor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+# Called before each send of an attempt but the first: a redirect's hop, or a request without the
+# field that a server refused. It raises where the run may send nothing more.
+before_resend: ContextVar[Callable[[], None]] = ContextVar("before_resend", default=lambda: None)
+# Counts the replies of a context by the model that was asked and `ChatReply.served_by`, if set.
+answered_by: ContextVar[Counter[tuple[str, str, str, str]] | None] = ContextVar(
+    "answered_by", default=None
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,16 @@ class ChatReply:
     seconds: float | None = None  # from request to reply, where a flow asked
     cached: bool = False  # whether it came from the store
     reasoning: str | None = None  # thoughts, where the server tells them from the reply
+    # Who answered: the model and its version in the server's words, and the server's host.
+    model: str | None = field(default=None, compare=False)
+    system_fingerprint: str | None = field(default=None, compare=False)
+    host: str | None = field(default=None, compare=False)
+
+    @property
+    def served_by(self) -> tuple[str, str, str] | None:
+        """Who answered; `None` where nobody recorded it."""
+        who = self.model or "", self.system_fingerprint or "", self.host or ""
+        return who if any(who) else None
 
     @property
     def only_thought(self) -> bool:
@@ -77,6 +97,13 @@ def judge_reply(chat: Chat, reply: ChatReply, fault: str | None = None) -> None:
     judge = getattr(chat, "judge_reply", None)
     if judge is not None:
         judge(reply, fault)
+
+
+async def give_up(chat: Chat, why: str) -> None:
+    """End the run of a [`~flow.Flow`]: going on would bring nothing."""
+    end = getattr(chat, "give_up", None)
+    if end is not None:
+        await end(why)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ RETRIED = frozenset({408, 424, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529}
 # About this one request's content, rather than about the server or the key.
 UNFIT_REQUEST = frozenset({400, 413, 422})
 # About the address, the model's name or the key: no request can succeed.
-WRONG_SERVER = frozenset({301, 302, 303, 401, 403, 404, 405})
+WRONG_SERVER = frozenset({301, 302, 303, 307, 308, 401, 403, 404, 405})
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
@@ -55,6 +55,11 @@ class ServerError(ModelError):
         if retryable is None:
             retryable = kind != "quota" and (status is None or status in RETRIED)
         self.retryable = retryable and status not in UNFIT_REQUEST | WRONG_SERVER
+
+    @property
+    def refuses_key(self) -> bool:
+        """Whether the server knows the key no longer, or never did."""
+        return self.status in (401, 403) and self.kind != "quota"
 
     @property
     def reason(self) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from rpd_metric.errors import InputError, ModelError, RPDError, StoreError
-from rpd_metric.models.chat import Chat, ChatReply, ChatRequest
+from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, answered_by, before_resend
 from rpd_metric.models.failures import (
     BudgetSpent,
     Interrupted,
@@ -30,7 +30,7 @@ from rpd_metric.models.failures import (
 )
 from rpd_metric.models.patience import GivingUp, Places
 from rpd_metric.models.repetition import ends_in_loop
-from rpd_metric.models.requests import RequestOptions, Spending
+from rpd_metric.models.requests import RequestOptions, Share, Spending
 from rpd_metric.models.store import Replies, RequestKeys
 
 logger = logging.getLogger(__name__)
@@ -149,11 +149,21 @@ class Flow:
                 self._asking.pop(key).cancel()
             self.tick()
         self.stats.shared += shared
+        if (served := answered_by.get()) is not None and reply.served_by:
+            served[self.model, *reply.served_by] += 1
         return reply
 
     def judge_reply(self, reply: ChatReply, fault: str | None = None) -> None:
         """Note whether a reply could be used, and its fault where not: such a run ends soon."""
         self._give_up(self._giving_up.judged(reply, fault))
+
+    async def give_up(self, why: str) -> None:
+        """End the run, once the requests in flight have ended, unless it is to keep going."""
+        if not self.options.keep_going:
+            self._give_up(why)
+            if self._asking:
+                await asyncio.wait(self._asking.values())
+            self._check()
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> None:
         """Start no new request; calls raise [`Interrupted`] once what is in flight has ended, for
@@ -191,6 +201,7 @@ class Flow:
             self._end_within(0.0)
 
     async def _answer(self, request: ChatRequest, keys: RequestKeys) -> ChatReply:
+        before_resend.set(self.spending.resend)
         reply = await self._fetch(request, keys)
         sampling = request.sampling
         tokens = self.options.longer(sampling.max_tokens)
@@ -233,20 +244,21 @@ class Flow:
                 break
             self.stats.retried += 1
             await asyncio.wait((self._halt,), timeout=backoff(attempt, failure))
+        if failure.refuses_key and not (self.options.keep_going and failure.status == 403):
+            self._give_up(str(failure))
         self._check()
         raise failure
 
     async def _attempt(self, request: ChatRequest, keys: RequestKeys) -> ChatReply:
-        share = await self._afford(request)
-        reply = None
         try:
-            reply = await self._send(request)
+            reply = await self._pay(request)
         except ServerError as error:
-            if error.status is not None:
-                reply = ChatReply("", prompt_tokens=0, completion_tokens=0)
-            raise
-        finally:
-            self.spending.settle(share, reply)
+            if not error.refuses_key:
+                raise
+            # A gateway may do so once by mistake. The place is held: others would be refused, too.
+            self.stats.retried += 1
+            await asyncio.wait((self._halt,), timeout=backoff(1, error))
+            reply = await self._pay(request)
         self.stats.prompt_tokens += reply.prompt_tokens or 0
         self.stats.completion_tokens += reply.completion_tokens or 0
         if self.store is None:
@@ -261,16 +273,26 @@ class Flow:
         self.stats.paid_twice += kept.cached
         return replace(kept, cached=False)
 
-    async def _afford(self, request: ChatRequest) -> tuple[int, float]:
+    async def _pay(self, request: ChatRequest) -> ChatReply:
+        share = await self._afford(request)
+        reply, charged = None, True
+        try:
+            reply = await self._send(request)
+            return reply
+        except ServerError as error:
+            charged = error.status is None
+            raise
+        finally:
+            self.spending.settle(share, reply, charged=charged)
+
+    async def _afford(self, request: ChatRequest) -> Share:
         """Set the most that an attempt can cost aside, or end the run."""
         while True:
             self._check()
             if (share := self.spending.take(request)) is not None:
                 return share
             if not self.spending.aside:
-                said = f"the budget is spent: {self.spending.said()}"
-                more = "replies so far are kept, and the same command with a larger budget goes on"
-                self._end(BudgetSpent(f"{said}; {more}"))
+                self._end(self.spending.used_up())
             # What is in flight may cost less than was set aside for it.
             await asyncio.wait((self._halt,), timeout=0.05)
 

@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import ChatReply, ChatRequest
@@ -170,7 +171,16 @@ def read_chat_reply(address: Address, body: str) -> ChatReply:
         prompt_tokens=_count(usage, "prompt_tokens"),
         completion_tokens=_count(usage, "completion_tokens"),
         reasoning=reasoning if isinstance(reasoning, str) else None,
+        model=_name(address, reply.get("model")),
+        system_fingerprint=_name(address, reply.get("system_fingerprint")),
+        host=urlsplit(address.url).hostname,
     )
+
+
+def _name(address: Address, value: Any) -> str | None:
+    """A name that a server gives, without anything that could be markup."""
+    text = address.hide(value) if isinstance(value, str) else ""
+    return re.sub(r"[^\w.:@/+-]+", " ", text)[:100].strip() or None
 
 
 def _joined(events: str) -> dict[str, Any]:
@@ -185,7 +195,8 @@ def _joined(events: str) -> dict[str, Any]:
         chunk = json.loads(data)
         if not isinstance(chunk, dict) or "error" in chunk:
             return {"error": chunk}
-        whole["usage"] = chunk.get("usage") or whole.get("usage")
+        for name in ("usage", "model", "system_fingerprint"):
+            whole[name] = chunk.get(name) or whole.get(name)
         for choice in chunk.get("choices") or ():
             for key in message:
                 message[key] += (choice.get("delta") or {}).get(key) or ""

@@ -145,6 +145,8 @@ class GivingUp:
         """Note a failed attempt."""
         now, timed_out = time.monotonic(), failure.kind == "timeout"
         self._heard = self._heard or not (timed_out or failure.kind == "connection")
+        if failure.refuses_key:
+            return None  # the flow tries the same request once more, and then ends the run
         if failure.kind == "quota" or (failure.status in WRONG_SERVER and not self._replied):
             return str(failure)
         if failure.kind == "protocol" or not failure.retryable:

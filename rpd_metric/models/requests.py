@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from rpd_metric.errors import InputError, check_least
 from rpd_metric.models.chat import ChatReply, ChatRequest
-from rpd_metric.models.failures import ServerError
+from rpd_metric.models.failures import BudgetSpent, ServerError
 
 # Fewer characters a token than in any text this project sends: an estimate on the safe side.
 CHARACTERS_PER_TOKEN = 2.0
+# More than in any prose or code: a server that counts fewer tokens in a text is not believed.
+MOST_CHARACTERS_PER_TOKEN = 8.0
 # How often attempts that may have been paid for are repeated: those that timed out, and replies
 # that could not be read; together as often as the latter.
 TIMEOUT_RETRIES = 1
@@ -55,9 +57,12 @@ class RequestOptions:
 
     def __post_init__(self) -> None:
         if self.max_cost is not None and not self.priced:
-            raise InputError("max_cost needs prices: --price-in and --price-out, for 1M tokens")
+            raise InputError(
+                "{max_cost} needs {price_in} and {price_out}, for 1M tokens",
+                option=("max_cost", "price_in", "price_out"),
+            )
         if self.timeout <= 0:
-            raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")
+            raise InputError(f"{{timeout}} must be > 0, got {self.timeout:g}", option="timeout")
         check_least(1, self, "max_in_flight")
         check_least(0, self, "longest_reply", "max_retries")
 
@@ -105,6 +110,14 @@ class WorstCase(NamedTuple):
     attempts: int
 
 
+class Share(NamedTuple):
+    """The most tokens that an attempt can take, and the characters of its prompt."""
+
+    prompt: int
+    new: int
+    characters: int
+
+
 class Spending:
     """A hard limit on what is spent; several flows may share one.
 
@@ -115,14 +128,15 @@ class Spending:
         self.options = options
         self.sent = self.written = 0
         self.spent = 0.0
-        self.aside: list[tuple[int, float]] = []
+        self.aside: list[Share] = []
 
-    def take(self, request: ChatRequest) -> tuple[int, float] | None:
-        """Set the tokens and the price aside that an attempt can cost; `None`: there is no room."""
-        tokens = request.sampling.max_tokens
+    def take(self, request: ChatRequest) -> Share | None:
+        """Set the tokens aside that an attempt can take; `None`: there is no room."""
         characters = sum(len(message["content"]) for message in request.messages)
-        share = tokens, self.options.cost(characters // CHARACTERS_PER_TOKEN + 1, tokens)
-        written, spent = map(sum, zip(*self.aside, share, strict=True))
+        prompt = int(characters // CHARACTERS_PER_TOKEN) + 1
+        share = Share(prompt, request.sampling.max_tokens, characters)
+        sent, written, _ = map(sum, zip(*self.aside, share, strict=True))
+        spent = self.options.cost(sent, written)
         for used, most in (
             (self.sent + 1, self.options.max_requests),
             (self.written + written, self.options.max_output_tokens),
@@ -134,19 +148,42 @@ class Spending:
         self.aside.append(share)
         return share
 
-    def settle(self, share: tuple[int, float], reply: ChatReply | None) -> None:
-        """Note what an attempt did cost: all that was set aside, where no reply says otherwise."""
+    def resend(self) -> None:
+        """Count one more send of an attempt, such as a redirect's hop. Raises [`BudgetSpent`]."""
+        if self.sent == self.options.max_requests:
+            raise self.used_up()
+        self.sent += 1
+
+    def settle(self, share: Share, reply: ChatReply | None, *, charged: bool = True) -> None:
+        """Note what an attempt took: all that was set aside, unless a reply credibly says less."""
         self.aside.remove(share)
-        tokens, price = share
-        if reply is not None and reply.completion_tokens is not None:
-            tokens = reply.completion_tokens
-            if reply.prompt_tokens is not None:
-                price = self.options.cost(reply.prompt_tokens, tokens)
+        if not charged:
+            return
+        prompt, tokens, characters = share
+        if reply is not None:
+            prompt = _credible(reply.prompt_tokens, characters, prompt)
+            length = len(reply.text) + len(reply.reasoning or "")
+            tokens = _credible(reply.completion_tokens, length, tokens)
         self.written += tokens
-        self.spent += price
+        self.spent += self.options.cost(prompt, tokens)
+
+    def used_up(self) -> BudgetSpent:
+        """The error that ends the run."""
+        more = "replies so far are kept, and the same command with a larger budget goes on"
+        return BudgetSpent(f"the budget is spent: {self.said()}; {more}")
 
     def said(self) -> str:
         """What was spent, in a few words."""
         most = self.options.max_cost
         money = f" and {self.spent:.2f} of {most:g}" if most is not None else ""
         return f"{self.sent:,} requests, {self.written:,} new tokens{money}"
+
+
+def _credible(count: int | None, characters: int, most: int) -> int:
+    """A server's count of tokens; the most that there can be if so much text takes more.
+
+    >>> _credible(60, 300, 2048), _credible(0, 300, 2048), _credible(None, 300, 2048)
+    (60, 2048, 2048)
+    """
+    least = max(1, characters // MOST_CHARACTERS_PER_TOKEN)
+    return most if count is None or count < least else count

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rpd_metric.errors import InputError, ModelError, ReplyError
-from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, judge_reply
+from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, give_up, judge_reply
 from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
 from rpd_metric.reasons import Reason
@@ -33,6 +33,9 @@ from rpd_metric.steps.replies import (
 ONLY_THOUGHT = (
     "the model thought until the limit and wrote nothing: turn thinking off, or raise --max-tokens"
 )
+CONSTANT = "its steps are those of the first reply, which was about another solution"
+# Solutions that share fewer of their words are not told in the same words by a model that reads.
+ALIKE = 0.9
 
 
 def steps_schema() -> dict[str, Any]:
@@ -72,6 +75,8 @@ class ChatSummarizer:
         if solution_part not in ("full", "final"):
             raise InputError(f"solution_part={solution_part!r}: choose 'full' or 'final'")
         self.chat = chat
+        self._first: tuple[str, tuple[str, ...]] | None = None  # what was sent, and the steps
+        self._constant = True  # until other steps come
         self.template = (
             template if isinstance(template, PromptTemplate) else load_template(template)
         )
@@ -113,12 +118,22 @@ class ChatSummarizer:
         """Extract the steps of each solution, all of them at once."""
         tasks = [asyncio.ensure_future(self._extract(problem, text)) for text in solutions]
         try:
-            return list(await asyncio.gather(*tasks))
+            summaries = list(await asyncio.gather(*tasks))
         finally:
             # After a bug or a cancellation, no request of this problem may run on unattended.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        read = [set(text.split()) for text, one in zip(solutions, summaries, strict=True) if one.ok]
+        if self._constant and any(
+            len(read[0] & words) < ALIKE * len(read[0] | words) for words in read
+        ):
+            await give_up(
+                self.chat,
+                f"{self.name} gave different solutions of one problem the same steps, as all "
+                "replies so far have. Take another model or --template; --keep-going asks on",
+            )
+        return summaries
 
     async def _extract(self, problem: str | None, solution: str) -> Summary:
         first = self.request(problem, solution)
@@ -159,5 +174,9 @@ class ChatSummarizer:
             # A cut reply was asked for again with more tokens by the flow already.
             again = None if cut or reply.only_thought else reply
             return Summary((), error.reason, error.detail), again
-        judge_reply(self.chat, reply)
+        first_sent, first_steps = self._first = self._first or (sent, steps)
+        self._constant = self._constant and steps == first_steps
+        # The first reply is judged by those that follow.
+        if not self._constant or sent != first_sent:
+            judge_reply(self.chat, reply, CONSTANT if self._constant else None)
         return Summary(steps), None

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass
 from inspect import isawaitable
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +40,26 @@ CUT = web.ResponseKey("cut", bool)
 Answer = web.StreamResponse | Awaitable[web.StreamResponse]
 
 
-def reply(content: Any = SUMMARY, finish: Any = "stop", **message: Any) -> dict[str, Any]:
+NUMBERS = count()
+
+
+def summary() -> str:
+    """Another one each time, as from a server that reads what it is sent."""
+    return SUMMARY.replace("by rows", f"by {next(NUMBERS)} rows")
+
+
+def reply(content: Any = ..., finish: Any = "stop", **message: Any) -> dict[str, Any]:
     """A chat completion."""
+    content = summary() if content is ... else content
     message = {"role": "assistant", "content": content, **message}
-    usage = {"prompt_tokens": 300, "completion_tokens": 60}
+    usage = {"prompt_tokens": 500, "completion_tokens": 80}
     return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": usage}
 
 
 REPLY = json.dumps(reply()).encode()
 
 
-def ok(content: Any = SUMMARY, finish: Any = "stop", **message: Any) -> web.Response:
+def ok(content: Any = ..., finish: Any = "stop", **message: Any) -> web.Response:
     """A completion, sent as it should be."""
     return web.json_response(reply(content, finish, **message))
 
@@ -130,15 +140,17 @@ async def cut(_: Misbehaving, request: web.Request) -> web.StreamResponse:
 async def trickled(_: Misbehaving, request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
-    for start in range(0, len(REPLY), 200):
-        await response.write(REPLY[start : start + 200])
+    body = json.dumps(reply()).encode()
+    for start in range(0, len(body), 200):
+        await response.write(body[start : start + 200])
         await asyncio.sleep(0.01)
     return response
 
 
 def streamed(_: Misbehaving, __: web.Request) -> web.Response:
     """Server-sent events, though nobody asked for them."""
-    pieces = [SUMMARY[start : start + 50] for start in range(0, len(SUMMARY), 50)]
+    whole = summary()
+    pieces = [whole[start : start + 50] for start in range(0, len(whole), 50)]
     chunks = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
     chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
     text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
@@ -156,7 +168,7 @@ def raw(body: bytes, **headers: str) -> web.Response:
 
 
 THOUGHT = "Let me think about this once more, slowly. "
-PARTS = [{"type": "text", "text": SUMMARY[:40]}, {"type": "text", "text": SUMMARY[40:]}]
+USAGE = ("prompt_tokens", "completion_tokens")
 DONE = r"^100 of 100"
 STOPPED = r"Replies so far are kept\.$"
 
@@ -166,9 +178,9 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
     "chunks of a body": (trickled, DONE),
     "gzip": (gzipped, DONE),
     "server-sent events": (streamed, DONE),
-    "content in parts": (lambda s, r: ok(PARTS), DONE),
+    "content in parts": (lambda s, r: ok([{"type": "text", "text": summary()}]), DONE),
     "no finish reason": (lambda s, r: ok(finish=None), DONE),
-    "thoughts in the content": (lambda s, r: ok(f"<think>{THOUGHT}</think>{SUMMARY}"), DONE),
+    "thoughts in the content": (lambda s, r: ok(f"<think>{THOUGHT}</think>{summary()}"), DONE),
     "redirect 307": (
         lambda s, r: web.Response(status=307, headers={"Location": "/moved/v1/chat/completions"}),
         DONE,
@@ -212,6 +224,14 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
         r"answered 429: You exceeded your current quota\. Nothing more can be asked",
     ),
     "wrong key": (lambda s, r: error(401, "no such key"), r"answered 401: no such key.*OPENAI"),
+    "401 after ten replies": (
+        lambda s, r: error(401, "revoked") if s.number > 10 else served(),
+        rf"answered 401: revoked\. Set .*{STOPPED}",
+    ),
+    "one 403 among replies": (
+        lambda s, r: error(403, "who?") if s.number == 10 else served(),
+        DONE,
+    ),
     "wrong model, 404": (lambda s, r: error(404, "no model x"), r"answered 404: no model x"),
     "wrong model, 400": (
         lambda s, r: error(400, "Invalid model name passed in model=x"),
@@ -241,6 +261,15 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
         ),
         DONE,
     ),
+    "zero usage": (
+        lambda s, r: web.json_response(reply() | {"usage": dict.fromkeys(USAGE, 0)}),
+        r"^the budget is spent: 8 requests, 16,384 new tokens and 0\.0",
+    ),
+    "constant summary": (
+        lambda s, r: ok(SUMMARY),
+        rf"different solutions of one problem the same steps.*--keep-going.*{STOPPED}",
+    ),
+    "other model": (lambda s, r: web.json_response(reply() | {"model": "other"}), DONE),
     "thinks until the limit": (
         lambda s, r: ok(None, "length", reasoning_content=THOUGHT),
         r"none of the first 32 replies.*thought until the limit.*turn thinking off",
@@ -261,6 +290,10 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
 }
 
 
+# Eight requests of 2,048 tokens fit in, and no ninth.
+BUDGETS = {"zero usage": {"max_cost": 0.018, "price_in": 0.1, "price_out": 1.0}}
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run made of a server."""
@@ -279,7 +312,7 @@ def run(mode: str, folder: Path, *, timeout: float, outage: float) -> Outcome:
         chat: Any = load_chat(f"openai:{server.url}/v1#m")
         began = time.monotonic()
         with ReplyStore(folder / "replies.sqlite") as store:
-            flow = Flow(chat, RequestOptions(timeout=timeout), store=store)
+            flow = Flow(chat, RequestOptions(timeout=timeout, **BUDGETS.get(mode, {})), store=store)
 
             async def work() -> int:
                 summarizer, good = ChatSummarizer(flow), 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
@@ -19,6 +20,7 @@ from rpd_datasets.curation.outcome import FEW, GOOD, HARDLY, UNKNOWN, counts, ou
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, curves
 from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.errors import InputError
@@ -169,6 +171,52 @@ def test_card_manifest_and_terminal_carry_the_health_of_a_run(tmp_path: Path) ->
     assert curated.manifest["outcome"]["solutions_left_out"].keys() == {"repeated_steps"}
     assert steps["asked"] - steps["accepted"] == steps["asked_again"] > 10
     assert "> **this summarizer is not fit" in str(curated.card)
+
+
+@pytest.mark.parametrize(
+    ("served", "line", "warning"),
+    [
+        ({}, "", None),
+        (
+            {("m", "m", "", "api.x.ai"): 4, ("m", "", "", "10.1.2.3"): 1},
+            "at a private host (1)",
+            None,
+        ),
+        ({("gpt", "gpt-2026-08", "fp", "node7"): 4}, "gpt-2026-08, version fp, at a private", None),
+        ({("/a/m", "/home/ada/n", "", ""): 4}, "n (4)", "m was asked, and n answered"),
+        (
+            {("m", "m", "a", "h"): 4, ("m", "m", "b", "h"): 2},
+            "version b",
+            "several versions: m, a, b",
+        ),
+        ({("m", "m", "a", "h"): 4, ("judge", "judge", "b", "h"): 2}, "judge, version b", None),
+    ],
+)
+def test_who_answered_is_said_and_another_model_than_was_asked_is_one_warning(
+    served, line, warning
+):
+    found = outcome(a_run(served=Counter(served)), CurationConfig().resolved())
+    said = "".join(text for name, text in outcome_lines({"counts": {}, "outcome": found})[1:-1])
+    assert line in said
+    assert not {"10.1.2.3", "node7", "/home/ada"} & set(re.split(r"[ ,;()]+", said))
+    warnings = [one for one in found["warnings"] if "answered" in one]
+    assert len(warnings) == (warning is not None)
+    assert warning is None or warning in warnings[0]
+
+
+def test_steps_that_problems_share_are_counted_and_warned_of():
+    problem = Problem("p", ("a", "b"))
+    chat = CurationConfig(summarizer="openai:http://unused/v1#m", problems="rpd", solutions="rpd")
+    for own, shared, distinct in ((False, 3, 2), (True, 0, 6)):
+        run = a_run(scores=[], steps=Counter())
+        for number in range(3):
+            name = str(number) if own else ""
+            steps = [[f"Count {name}", f"Compare {name}"], [f"compare  {name}"]]
+            run.add(problem, Scored(steps, [[None] * 2] * 2, None, ["", ""], [1, 1], []))
+        assert (run.steps["steps"], run.steps["distinct_steps"]) == (9, distinct)
+        for config, warned in ((chat, not own), (CurationConfig(), False)):
+            said = "; ".join(outcome(run, config.resolved())["warnings"])
+            assert (f"{shared} of 3 problems share a step word for word" in said) == warned
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,45 @@ def test_a_run_asks_once_for_each_solution_and_the_next_run_for_none(rows, store
     assert "Qwen/Qwen3-14B" in (tmp_path / "one" / "README.md").read_text()
 
 
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-14B", "Qwen/Qwen3-32B"])
+def test_the_card_names_the_model_that_answered(model, rows, store, tmp_path):
+    with FakeTGI(reply=summary, has_info=False) as server:
+        spec = f"openai:{server.url}/v1#{model}"
+        for folder in ("first", "from the store"):
+            assert curate(rows, server, store, tmp_path / folder, "--summarizer", spec) == 0
+        assert len(server.requests) == 30
+    first, again = contents(tmp_path / "first"), contents(tmp_path / "from the store")
+    assert first == again
+    card = first["README.md"].decode()
+    answered = "Qwen/Qwen3-14B, version 3.3.6-dev0-sha, at a private host (30)"
+    assert f"| Replies | from {answered} |" in card
+    warning = f"> **{model} was asked, and Qwen/Qwen3-14B answered. Check the server"
+    assert (warning in card) == (model != "Qwen/Qwen3-14B")
+
+
+def test_a_key_that_is_revoked_stops_the_run_and_another_one_continues_it(
+    rows, store, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("HF_TOKEN", "hf_thefirstkey")
+    with FakeTGI(reply=summary, key="hf_thefirstkey") as server:
+
+        def revoking(body):
+            if len(server.requests) == 8:
+                server.key = "hf_thesecondkey"
+            return summary(body)
+
+        server.reply = revoking
+        one_by_one = ("--max-in-flight", "1")
+        assert curate(rows, server, store, tmp_path / "out", *one_by_one) == 1
+        assert "answered 401: " in (said := capsys.readouterr().err.splitlines()[-1])
+        assert said.endswith("Replies so far are kept.")
+        assert not (tmp_path / "out").exists()
+        assert len(server.requests) == 8 + 2
+        monkeypatch.setenv("HF_TOKEN", "hf_thesecondkey")
+        assert curate(rows, server, store, tmp_path / "out") == 0
+        assert len(server.requests) == 30 + 2
+
+
 def test_map_keeps_many_problems_in_flight(tmp_path, store):
     rows = write_problems(tmp_path / "rows.jsonl", 20, num_solutions=3)
     ds = datasets.load_dataset("json", data_files=str(rows), split="train")

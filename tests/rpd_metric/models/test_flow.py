@@ -113,7 +113,7 @@ async def test_equal_requests_in_flight_are_sent_once_and_fail_together():
 # Retries
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
+@pytest.mark.parametrize("status", [400, 404, 405, 422])
 async def test_a_refusal_of_the_request_is_never_retried(status):
     # Not even when the client claims that it could be.
     flow = Flow(Scripted(ChatReply("r"), ServerError("no", status=status, retryable=True)))
@@ -143,7 +143,7 @@ async def test_attempts_are_limited_those_that_may_be_paid_for_to_fewer(kind, at
 
 
 async def test_lasting_failures_in_a_row_end_the_run_unless_it_is_to_keep_going():
-    script = [ChatReply("before"), *[ServerError("no such key", status=401)] * 100]
+    script = [ChatReply("before"), *[ServerError("no such page", status=404)] * 100]
     for keep_going, found in (
         (False, {"ServerError": 24, "ServerUnavailable": 36}),
         (True, {"ServerError": 60}),
@@ -155,11 +155,26 @@ async def test_lasting_failures_in_a_row_end_the_run_unless_it_is_to_keep_going(
 
 
 async def test_failures_with_replies_between_them_or_about_the_request_do_not_end_it():
-    too_long, down = ServerError("too long", status=400), ServerError("down", status=401)
+    too_long, down = ServerError("too long", status=400), ServerError("down", status=404)
     script = [*[too_long] * 24, ChatReply("r"), *[too_long] * 40]
     script += [*[down] * 20, ChatReply("r"), *[down] * 20]
     flow = Flow(Scripted(*script), RequestOptions(max_in_flight=1))
     assert await ends(many(flow, len(script))) == {"ServerError": 104, "ChatReply": 2}
+
+
+@pytest.mark.parametrize(
+    ("status", "keep_going", "ended"),
+    [(401, False, True), (401, True, True), (403, False, True), (403, True, False)],
+)
+async def test_a_key_that_is_refused_ends_the_run_after_one_more_try(status, keep_going, ended):
+    refused = ServerError("no such key", status=status)
+    options = RequestOptions(max_in_flight=1, keep_going=keep_going)
+    flow = Flow(Scripted(*[ChatReply("r")] * 3, refused, *[ChatReply("r")] * 2), options)
+    assert await ends(many(flow, 5)) == {"ChatReply": 5}, "a single refusal costs nothing"
+    script = [*[ServerError("down", status=503)] * 2, refused, refused, ChatReply("late")]
+    flow = Flow(Scripted(*script), options)
+    assert await ends([flow(ask("q"))]) == {"ServerUnavailable" if ended else "ServerError": 1}
+    assert len(flow.chat.requests) == 4
 
 
 @pytest.mark.parametrize(("usable", "keep_going"), [(True, False), (False, True)])
@@ -378,6 +393,21 @@ async def test_a_run_stops_at_its_budget_and_never_passes_it(limits, sent, store
             await flow(ask("one more", max_tokens=100))
 
 
+@pytest.mark.parametrize(
+    ("counts", "sent"), [((0, 0), 2), ((10, 3), 2), ((0, 100), 3), ((10, 90), 3), ((50, 60), 6)]
+)
+async def test_what_was_sent_and_received_is_counted_where_a_server_counts_less(
+    counts, sent, store
+):
+    # 400 characters each way. At most 201 and 300 tokens, at the price of 1 each.
+    limits = {"max_cost": 1150.0, "price_in": 1e6, "price_out": 1e6, "longest_reply": 0}
+    chat = Scripted(*[ChatReply("r" * 400, "stop", *counts)] * 100)
+    flow = Flow(chat, RequestOptions(**limits, max_in_flight=1), store=store)
+    calls = [flow(ask(f"{number}" + "q" * 399, max_tokens=300)) for number in range(9)]
+    await ends(calls)
+    assert len(chat.requests) == sent
+
+
 def test_a_cost_without_prices_is_refused():
-    with pytest.raises(InputError, match="--price-in and --price-out"):
+    with pytest.raises(InputError, match="price_in and price_out"):
         RequestOptions(max_cost=5.0)

@@ -74,6 +74,7 @@ async def test_a_reply_carries_text_finish_reason_and_usage(form, sent, read):
         (reply,) = await ask(load_chat(spec(form, server)), request("x" * 400, thinking=True))
     # The fake counts four characters as one token.
     assert reply == ChatReply(text, read, 102, 4)
+    assert reply.served_by == ("Qwen/Qwen3-14B", "3.3.6-dev0-sha", "127.0.0.1")
 
 
 async def test_tgi_gets_sampling_and_schema_in_its_own_form():
@@ -128,11 +129,12 @@ def test_a_stream_of_events_is_one_reply_with_its_reasoning_and_counts():
         {"choices": [{"delta": {"role": "assistant", "reasoning_content": "Hm."}}]},
         {"choices": [{"delta": {"content": "Two "}}]},
         {"choices": [{"delta": {"content": "ways."}, "finish_reason": "stop"}]},
-        {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}},
+        {"choices": [], "model": "a|<b>", "usage": {"prompt_tokens": 7, "completion_tokens": 3}},
     ]
     body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n"
     read = ChatReply("Two ways.", "stop", 7, 3, reasoning="Hm.")
-    assert read_chat_reply(HERE, body) == read
+    reply = read_chat_reply(HERE, body)
+    assert (reply, reply.model) == (read, "a b")  # no markup in what a card will show
 
 
 FIELDS = ["choices", "message", "content", "text", "usage", "delta", "error"]

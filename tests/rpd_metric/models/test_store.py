@@ -82,6 +82,23 @@ def test_a_reply_comes_back_whole_nul_and_lone_surrogates_included(store, text):
     assert get(store, "m", ask(text)) == dataclasses.replace(reply, cached=True)
 
 
+def test_a_reply_keeps_who_answered_and_rows_of_before_that_was_kept_are_read(store):
+    reply = ChatReply("r", "stop", model="m-2", system_fingerprint="fp_1", host="example.org")
+    put(store, "m", ask("new"), reply)
+    assert get(store, "m", ask("new")).served_by == ("m-2", "fp_1", "example.org")
+    # As versions before that wrote it.
+    text = b'{"text": "r", "finish_reason": "stop", "prompt_tokens": 7, "completion_tokens": 3, '
+    text += b'"seconds": 1.5, "reasoning": null}'
+    keys = RequestKeys.of("m", ask("old"))
+    key, family = bytes.fromhex(keys.exact), bytes.fromhex(keys.family)
+    values = (key, family, keys.max_tokens, b"m", 1.7e9, 1.5, text)
+    digest = store_module._digest(values)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as file:
+        file.execute(f"INSERT INTO raw_replies VALUES ({', '.join('?' * 8)})", (*values, digest))
+    old = get(store, "m", ask("old"))
+    assert (old, old.served_by) == (ChatReply("r", "stop", 7, 3, 1.5, cached=True), None)
+
+
 def test_the_order_of_keys_and_the_kind_of_number_are_no_part_of_the_key():
     one = ChatRequest(
         ({"role": "user", "content": "q"},), Sampling(temperature=0), {"a": 1, "b": {"c": 2}}

@@ -16,6 +16,9 @@ import pytest
 from parts.scripted import ScriptedChat
 from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatReply, ChatRequest, Sampling
+from rpd_metric.models.failures import ServerUnavailable
+from rpd_metric.models.flow import Flow
+from rpd_metric.models.requests import RequestOptions
 from rpd_metric.steps.chat_summarizer import ChatSummarizer, steps_schema
 from rpd_metric.steps.protocol import Summary
 
@@ -71,6 +74,45 @@ async def test_the_final_part_is_what_follows_the_last_thoughts() -> None:
     request = summarizer_of(solution_part="final").request(PROBLEM, text)
     *_, opening, sent, _closing = request.messages[1]["content"].splitlines()
     assert (opening.startswith("<solution-"), sent) == (True, "The final text.")
+
+
+OTHER = ChatReply(GOOD.text.replace("Measure", "Guess"), "stop")
+
+
+@pytest.mark.parametrize(
+    ("replies", "solutions", "keep_going", "ended"),
+    [
+        ([GOOD] * 3, ["Count the rows.", "Count the rows. ", "Induct on n."], False, True),
+        ([GOOD] * 2, ["Count the rows.", "Induct on n."], True, False),
+        ([GOOD, OTHER], ["Count the rows.", "Induct on n."], False, False),
+        # A model may well say the same of what is almost the same.
+        ([GOOD] * 2, [SOLUTION, f" {SOLUTION}\n"], False, False),
+        ([GOOD, REFUSAL, REFUSAL], ["Count the rows.", "Induct on n."], False, False),
+    ],
+)
+async def test_one_summary_for_different_solutions_of_a_problem_ends_the_run(
+    replies: list[ChatReply], solutions: list[str], keep_going: bool, ended: bool
+) -> None:
+    flow = Flow(ScriptedChat(*replies), RequestOptions(keep_going=keep_going))
+    error = ""
+    try:
+        await ChatSummarizer(flow).summarize(PROBLEM, solutions)
+    except ServerUnavailable as failure:
+        error = str(failure)
+    assert ("scripted gave different solutions of one problem the same steps" in error) == ended
+
+
+@pytest.mark.parametrize("at", [None, 20])
+async def test_one_summary_for_every_problem_is_of_no_use(at: int | None) -> None:
+    replies = [OTHER if number == at else GOOD for number in range(60)]
+    flow = Flow(ScriptedChat(*replies), RequestOptions(max_in_flight=1))
+    summarizer = ChatSummarizer(flow)
+    # The first reply has none to be compared with.
+    for number in range(33 if at is None else 60):
+        await summarizer.summarize(f"Problem {number}", [SOLUTION])
+    if at is None:
+        with pytest.raises(ServerUnavailable, match=r"none of the first 32.*those of the first"):
+            await summarizer.summarize("Another problem", [SOLUTION])
 
 
 async def test_a_cancellation_leaves_no_request_running() -> None:
