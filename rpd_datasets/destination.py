@@ -56,7 +56,7 @@ def check_output(
         if strange := list(islice(others, SHOWN + 1)):
             more = " and others" if len(strange) > SHOWN else ""
             raise OutputError(
-                f"{output} holds files that this command did not write: "
+                f"{output} holds files that this command does not replace: "
                 f"{', '.join(strange[:SHOWN])}{more}. Nothing was changed; choose another output, "
                 "or move them away"
             )

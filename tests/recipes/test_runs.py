@@ -151,7 +151,7 @@ def test_what_would_train_something_else_is_refused(here: Path, tuned: Path):
         train(here, "qwen3", "other", "--num_samples", "300")
     with pytest.raises(InputError, match=f"python recipes/merge.py --adapter {tuned}"):
         reinforce(tuned, here / "fours.json", here / "unused")
-    with pytest.raises(OutputError, match="not empty"):
+    with pytest.raises(OutputError, match="does not replace"):
         merge(tuned, here / "qwen3")
     with pytest.raises(InputError, match=r"no adapter_config\.json"):
         merge(here / "qwen3", here / "x")

@@ -67,7 +67,9 @@ def test_what_a_run_did_not_write_is_named_and_kept(precious, curated, tmp_path,
     before = contents(precious)
     assert curate(rows, "--overwrite", "--output", precious) == 1
     assert contents(precious) == before
-    assert "did not write: in.jsonl, sub/thesis.tex. Nothing was changed" in capsys.readouterr().err
+    assert (
+        "does not replace: in.jsonl, sub/thesis.tex. Nothing was changed" in capsys.readouterr().err
+    )
 
     for name in ("figures/mine.svg", "data/more.parquet", "link"):
         shutil.copytree(curated, own := tmp_path / "own")
@@ -75,7 +77,7 @@ def test_what_a_run_did_not_write_is_named_and_kept(precious, curated, tmp_path,
         before = contents(own)
         assert curate(rows, "--overwrite", "--output", own) == 1
         assert contents(own) == before
-        assert f"did not write: {name}. Nothing" in capsys.readouterr().err
+        assert f"does not replace: {name}. Nothing" in capsys.readouterr().err
         shutil.rmtree(own)
 
 
@@ -125,7 +127,7 @@ def test_files_that_come_while_a_run_works_are_kept(curated, tmp_path, monkeypat
     write_scores = run.write_scores
     monkeypatch.setattr(run, "write_scores", slow)
     assert curate(tmp_path / "rows.jsonl", "--overwrite", "--output", curated) == 1
-    assert "did not write: notes.md" in capsys.readouterr().err
+    assert "does not replace: notes.md" in capsys.readouterr().err
     assert (curated / "notes.md").read_text() == "mine"
     assert (curated / "manifest.json").is_file()
 
@@ -135,7 +137,7 @@ def test_a_partial_folder_of_somebody_else_is_kept(curated, tmp_path, capsys):
     (mine / "result").mkdir()
     (mine / "result/thesis.tex").write_text("ten years")
     assert curate(tmp_path / "rows.jsonl", "--output", tmp_path / "new") == 1
-    assert "new.partial holds files that this command did not write" in capsys.readouterr().err
+    assert "new.partial holds files that this command does not replace" in capsys.readouterr().err
     assert contents(mine) == {"result/thesis.tex": b"ten years"}
 
 
@@ -164,7 +166,7 @@ def test_a_page_replaces_only_a_page_of_this_project(curated, precious, capsys):
 
 
 def test_recipes_write_to_new_folders_and_to_their_own(precious, tmp_path, capsys):
-    before, named = contents(precious), r"did not write: in\.jsonl, sub/thesis\.tex\. Nothing"
+    before, named = contents(precious), r"does not replace: in\.jsonl, sub/thesis\.tex\. Nothing"
     train = ["--model_name_or_path", "nobody/model", "--output_dir", str(precious), "--use_cpu"]
     with pytest.raises(OutputError, match=named):
         script("sft").main([*train, "--data", "x"])
@@ -180,7 +182,7 @@ def test_recipes_write_to_new_folders_and_to_their_own(precious, tmp_path, capsy
         script("pool").main([str(precious / "in.jsonl"), "--output", str(precious / "in.jsonl")])
     measure = ["--model", "tgi:http://127.0.0.1:9", "--benchmark", "aime24", "--output"]
     assert script("passk").main([*measure, str(precious)]) == 1
-    assert "did not write: in.jsonl, sub/thesis.tex" in capsys.readouterr().err
+    assert "does not replace: in.jsonl, sub/thesis.tex" in capsys.readouterr().err
     assert contents(precious) == before
     # A run continues in its folder, whatever lies beside its record.
     record_settings(precious, {}, {})

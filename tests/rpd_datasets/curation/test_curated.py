@@ -12,6 +12,7 @@ import pytest
 from datasets import Dataset, DatasetDict
 from huggingface_hub import HfApi, constants
 
+from parts.fake_tgi import FakeTGI
 from parts.kill_loop import contents
 from parts.local_hub import TOKEN, LocalHub
 from parts.rows import write_rows
@@ -107,6 +108,17 @@ def test_a_file_name_is_text_in_the_cards_tables(bare, tmp_path):
     assert f"| Mixed in | {shown} (2 problems chosen, by themselves) |" in made.card.text
     rows = [line for line in made.card.text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
+
+
+def test_without_a_usable_reply_the_last_line_is_the_reason(tmp_path, capsys):
+    rows, said = write_rows(tmp_path / "rows.jsonl", some_rows()), "Sorry, I cannot do that."
+    with FakeTGI(reply=lambda _: said) as server:
+        models = ["--summarizer", f"tgi:{server.url}", "--store", str(tmp_path / "store.sqlite")]
+        output = ["--num-problems", "4", "--num-solutions", "2", "--output", str(tmp_path / "out")]
+        assert main(["curate", str(rows), *models, *output]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("rpd curate: no problem of ")
+    assert "no_envelope" in last
 
 
 @pytest.mark.parametrize("depth", [60, 900, 200_000])

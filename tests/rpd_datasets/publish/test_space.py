@@ -87,7 +87,7 @@ def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path):
     with pytest.raises(OutputError, match="pass overwrite=True"):
         write_space(tmp_path / "space")
     assert (tmp_path / "space" / "app.py").read_text() == "mine"
-    with pytest.raises(OutputError, match=r"did not write: README\.md, app\.py, space\.py"):
+    with pytest.raises(OutputError, match=r"does not replace: README\.md, app\.py, space\.py"):
         write_space(tmp_path / "space", overwrite=True)  # without its wheel it is anybody's
     (tmp_path / "space" / "rpd_metric-0.1-py3-none-any.whl").touch()
     (tmp_path / "space" / ".git").mkdir()
@@ -95,7 +95,7 @@ def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path):
     write_space(tmp_path / "space", overwrite=True)
     assert (tmp_path / "space" / "app.py").read_text() != "mine"
     (tmp_path / "space" / "thesis.tex").touch()
-    with pytest.raises(OutputError, match=r"did not write: thesis\.tex\. Nothing"):
+    with pytest.raises(OutputError, match=r"does not replace: thesis\.tex\. Nothing"):
         write_space(tmp_path / "space", overwrite=True)
     with pytest.raises(InputError, match=r"choose a name without one"):
         write_space(tmp_path / "rpd.v2")
