@@ -1,10 +1,55 @@
-"""Which arms there are, what they are made of, and how large everything is."""
+"""What is run: corners, arms, how large everything is, and what decides.
+
+Written before the first arm was run:
+
+- Primary: RPD 1P3S - random 1P1S at exact pass@16 (temperature 1, no top-p), in the corner `all` x
+  `different` minus the same difference in the corner `little` x `same`, with a 95 % interval over
+  seeds and test problems. Diversity pays where the start knows the strategies and they fit
+  different problems ("yes"), if the interval is above +2 points; it is the same in both corners
+  ("no"), if the interval is within -2 and +2 points; lower, if below -2; else undecided.
+- Expected from the gate of a start: a set with more strategies wins at most about what an even
+  mixture of the strategies has over the natural shares at pass@16.
+- Learning rate and epochs are chosen once for each start, by pass@16 of random 1P1S on problems
+  for validation, and hold for all arms.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-START = "start"
+from benchmarks.loop_strategies.task import DIFFERENT, SAME
+
+START, LITTLE, ALL = "start", "little", "all"
+# In points of pass@16.
+BAND = 2.0
+PRIMARY_K, MOST_K = 16, 64
+
+
+@dataclass(frozen=True)
+class Corner:
+    """A start, and a task with the shares of its strategies."""
+
+    start: str
+    task: str
+    skew: str = "steep"
+
+    @property
+    def name(self) -> str:
+        """The name of its folders, such as all-different."""
+        return "-".join([self.start, self.task, *([self.skew] if self.skew != "steep" else [])])
+
+
+CORNERS = {
+    corner.name: corner
+    for corner in (
+        Corner(ALL, DIFFERENT),
+        Corner(LITTLE, SAME),
+        Corner(ALL, SAME),
+        Corner(LITTLE, DIFFERENT),
+        Corner(ALL, DIFFERENT, "mild"),
+    )
+}
+GOOD, OLD = CORNERS["all-different"], CORNERS["little-same"]
 
 
 @dataclass(frozen=True)
@@ -15,42 +60,48 @@ class Arm:
     # `rpd curate`'s name of what chooses problems and solutions, and solutions of a problem.
     choice: str | None = None
     each: int = 3
-    # What it chooses from: "all" solutions, one of each true strategy ("different"), or those of a
-    # problem's commonest strategy ("same").
+    # What it chooses from: "all" solutions, or three of "different" or the "same" strategies.
     candidates: str = "all"
-    # The arm whose model it goes on from, where nothing is curated, and how far from the start to
-    # that model (WiSE-FT).
+    # Whether it chooses among what the start finds natural.
+    student: bool = False
+    # The arm whose model or set it goes on from, where nothing is curated; how far from the start
+    # to that model (WiSE-FT), or after which share of its updates training ends.
     base: str | None = None
-    share: float | None = None
-    # Of the diversity reward in GRPO.
-    diversity_weight: float = 0.0
+    share: float = 1.0
+    early: float = 1.0
+    # Of the diversity reward in GRPO; `None` is no GRPO.
+    diversity_weight: float | None = None
 
 
 ARMS = {
-    START: Arm("start, warmed on mixed samples"),
+    START: Arm("start"),
     "random_1p1s": Arm("random 1P1S", "random", each=1),
-    "random_1p3s": Arm("random 1P3S", "random"),
     "rpd_1p3s": Arm("RPD 1P3S", "rpd"),
-    "pieces_1p3s": Arm("`pieces` 1P3S", "pieces"),
-    "true_1p3s": Arm("three true strategies", "random", candidates="different"),
+    "random_1p3s": Arm("random 1P3S", "random"),
     "same_1p3s": Arm("one strategy three times", "random", candidates="same"),
-    "half": Arm("half way to RPD 1P3S (WiSE-FT)", base="rpd_1p3s", share=0.5),
-    "grpo": Arm("RPD 1P3S + GRPO", base="rpd_1p3s"),
+    "true_1p3s": Arm("true strategies", "random", candidates="different"),
+    "pieces_1p3s": Arm("`pieces` 1P3S", "pieces"),
+    "natural_1p3s": Arm("RPD 1P3S, `--student`", "rpd", student=True),
+    "half": Arm("halfway to RPD 1P3S (WiSE-FT)", base="rpd_1p3s", share=0.5),
+    "early": Arm("RPD 1P3S, half the updates", base="rpd_1p3s", early=0.5),
+    "grpo": Arm("RPD 1P3S + GRPO", base="rpd_1p3s", diversity_weight=0.0),
     "grpo_diverse": Arm(
         "the same with the diversity reward", base="rpd_1p3s", diversity_weight=0.5
     ),
 }
 # Each is asked as: how much more does the first solve than the second?
 COMPARISONS = (
-    ("rpd_1p3s", "random_1p3s"),
-    ("pieces_1p3s", "random_1p3s"),
-    ("rpd_1p3s", "pieces_1p3s"),
-    ("true_1p3s", "random_1p3s"),
-    ("true_1p3s", "same_1p3s"),
-    ("random_1p3s", "same_1p3s"),
     ("rpd_1p3s", "random_1p1s"),
+    ("rpd_1p3s", "random_1p3s"),
     ("random_1p3s", "random_1p1s"),
+    ("pieces_1p3s", "random_1p1s"),
+    ("true_1p3s", "random_1p1s"),
+    ("true_1p3s", "same_1p3s"),
+    ("same_1p3s", "random_1p1s"),
+    ("natural_1p3s", "random_1p1s"),
+    ("natural_1p3s", "rpd_1p3s"),
     ("half", "rpd_1p3s"),
+    ("early", "half"),
     ("grpo", "rpd_1p3s"),
     ("grpo_diverse", "grpo"),
 )
@@ -61,9 +112,16 @@ class Scale:
     """How much of everything."""
 
     pool: int = 320  # problems that an arm may choose from
-    candidates: int = 8  # solutions of each
+    candidates: int = 16  # solutions of each, copies included
     samples: int = 300  # training samples of an arm
-    warm: int = 60  # mixed samples that the start is warmed on
+    little: int = 60  # samples that a start that knows little is warmed on
+    warm: int = 1600  # those that a start that knows all is warmed on,
+    settle: int = 240  # and those at natural shares that follow
     tests: int = 100  # test problems
-    attempts: int = 8  # samples of each
+    checked: int = 4  # those that are also sampled from the start
     practice: int = 160  # problems of GRPO
+
+
+# Learning rate and epochs by start, chosen on validation problems; those of the starts are not.
+TRAINING = {LITTLE: (1e-3, 2.0), ALL: (3e-4, 2.0)}
+WARMING, SETTLING = (1e-3, 2.0), (3e-4, 1.0)

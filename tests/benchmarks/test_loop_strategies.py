@@ -1,4 +1,4 @@
-"""The chain with a pretrained model: its task, what is begun and kept, and what its page says."""
+"""When diversity pays: the task, exact chances, what is begun and kept, and what the page says."""
 
 from __future__ import annotations
 
@@ -10,77 +10,159 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.loop_strategies.arms import ARMS, Scale
-from benchmarks.loop_strategies.page import over_seeds, verdict, write_page
-from benchmarks.loop_strategies.run import OutOfTime, Runner, main
-from benchmarks.loop_strategies.task import by_strategy, factors, rows, split, strategy_of
+from benchmarks.loop_strategies.arms import CORNERS, Scale
+from benchmarks.loop_strategies.gate import correlation, gate_lines, mixtures, solved
+from benchmarks.loop_strategies.page import answer, interval, write_page
+from benchmarks.loop_strategies.run import OutOfTime, Runner, even_samples, main, write_result
+from benchmarks.loop_strategies.task import (
+    SKEWS,
+    STRATEGIES,
+    by_strategy,
+    drawn,
+    factors,
+    fitting,
+    split,
+    strategy_of,
+    texts,
+)
 from parts import smollm2
 from rpd_metric.errors import InputError
+from rpd_metric.statistics.intervals import Interval
 
 ROOT = Path(__file__).parents[2]
-SIZE = {"pool": 12, "samples": 6, "warm": 8, "tests": 2, "attempts": 2, "practice": 8}
+SIZE = {"pool": 12, "samples": 6, "little": 8, "tests": 2, "checked": 1, "practice": 8}
 
 
-def test_every_solution_is_of_its_strategy_and_a_false_line_of_none():
-    warm, pool, tests = split(0)
-    assert len({*warm, *pool, *tests}) == len(warm) + len(pool) + len(tests) == 553
-    assert split(1)[1] != pool
-    for one in (found := rows(pool, 8, seed=0)):
-        a, b = factors(one["id"])
-        assert [strategy_of(a, b, text) for text in one["solutions"]] == one["strategies"]
-        assert len(set(one["solutions"])) == 8
-        text, digit = one["solutions"][0], str(random.Random(one["id"]).randrange(1, 9))
-        # Any digit of a result changed is a false line.
-        for place in [n for n, sign in enumerate(text) if sign == "="]:
-            wrong = text[: place + 2] + digit + text[place + 2 :]
-            assert strategy_of(a, b, wrong) is None
-    assert all(len(one["solutions"]) >= 3 for one in by_strategy(found, 3, different=True))
-    for one in by_strategy(found, 3, different=False):
-        assert len({strategy_of(*factors(one["id"]), text) for text in one["solutions"]}) == 1
+@pytest.mark.parametrize("task", STRATEGIES)
+def test_every_listed_text_is_right_and_of_its_strategy(task: str):
+    parts = split(task, 0)
+    ids = [id_ for part in parts.values() for id_ in part]
+    assert len({*ids}) == len(ids) > 1000
+    assert split(task, 1)["tests"] == parts["tests"]
+    assert split(task, 1)["pool"] != parts["pool"]
+    signs = {"*": int.__mul__, "+": int.__add__, "-": int.__sub__}
+    for id_ in parts["pool"]:
+        a, b = factors(id_)
+        for name in fitting(task, a, b):
+            for text in texts(task, id_, name):
+                _, *lines, answer = text.splitlines()
+                for line in lines:
+                    left, _, value = line.partition("=")
+                    (sign,) = {*left} & {*signs}
+                    assert signs[sign](*map(int, left.split(sign))) == int(value)
+                assert answer.endswith(f"\\boxed{{{a * b}}}")
+                assert strategy_of(task, id_, text) == name
+            assert strategy_of(task, id_, text.replace("=", "=1", 1)) is None
 
 
-def test_nothing_is_begun_too_late_and_a_folder_holds_one_size(tmp_path: Path):
-    with pytest.raises(OutOfTime, match="start: model"):
-        Runner(Scale(), tmp_path, False, 0, []).measure("random_1p1s", 0)
-    with pytest.raises(InputError, match="another size"):
-        Runner(Scale(tests=17), tmp_path, False, None, [])
+def test_strategies_fit_all_problems_of_one_task_and_different_ones_of_the_other():
+    counts = {
+        task: [len(fitting(task, *factors(id_))) for id_ in split(task, 0)["tests"]]
+        for task in STRATEGIES
+    }
+    assert {*counts["same"]} == {4}
+    assert {*counts["different"]} == {2, 3}
+    samples = even_samples("different", split("different", 0)["warm"], 40)
+    assert len(samples) == 40
+
+
+def test_sets_of_true_strategies_are_made_by_what_the_task_knows():
+    shares = dict(zip(STRATEGIES["different"], SKEWS["steep"], strict=True))
+    pool = drawn("different", split("different", 0)["pool"][:60], 16, shares, seed=0)
+    assert drawn("different", split("different", 0)["pool"][:60], 16, shares, seed=0) == pool
+    different, same = (by_strategy(pool, 10, 3, different=which) for which in (True, False))
+    assert len(different) == len(same) == 10
+    for rows, least, most in ((different, 2, 3), (same, 1, 1)):
+        for row in rows:
+            names = {strategy_of("different", row["id"], text) for text in row["solutions"]}
+            assert len({*row["solutions"]}) == 3
+            assert least <= len(names) <= most
+
+
+def result(arm: str, seed: int, chances: list[dict], corner: str = "all-different") -> dict:
+    problems = {f"{place}x1": one for place, one in enumerate(chances)}
+    known = {"strategies": 1.5, "shares": {"places": 0.9}}
+    return {"corner": corner, "arm": arm, "seed": seed, "chances": problems, "set": known}
+
+
+def test_the_gate_computes_mixtures_from_a_starts_own_chances():
+    # A strategy that fails where the other one works: begun, and right at the end.
+    chances = [
+        {"places": [[0.9, 0.09], [1, 1]], "round": [[0.1, 0.1], [1, 1]]},
+        {"places": [[0.9, 0.9], [1, 1]], "round": [[0.1, 0.01], [1, 1]]},
+        {"places": [[0.9, 0.45], [1, 1]], "round": [[0.1, 0.05], [1, 1]]},
+    ]
+    found = result("start", 0, chances) | {"sampled": {"0x1": [12, 1]}}
+    mixed = mixtures(found, 1)
+    assert mixed["natural"] == pytest.approx((0.19 + 0.91 + 0.5) / 3)
+    assert mixed["even"] == pytest.approx((0.55 + 0.55 + 0.5) / 3)
+    assert mixed["single"] == pytest.approx((0.1 + 1 + 0.5) / 3)
+    assert correlation(found) == pytest.approx(-0.99, abs=0.01)
+    text = "\n".join(gate_lines(found))
+    assert "round: begun 10.0 %, then right 53.3 % (of 3 problems)" in text
+    assert "12 listed texts (expected 12) and 1 other right" in text
 
 
 @pytest.mark.parametrize(
-    ("better", "said"), [(0, "none of these arms"), (60, "(**higher** (+60.0")]
+    ("low", "high", "said"),
+    [
+        (0.021, 0.09, "Yes"),
+        (-0.01, 0.02, "No difference"),
+        (-0.01, 0.03, "Undecided"),
+        (-0.09, -0.03, "No: it is lower"),
+    ],
 )
-def test_the_page_tells_arms_apart_only_where_bands_do(tmp_path: Path, better: int, said: str):
-    def result(arm: str, seed: int, right: int) -> dict[str, object]:
-        samples = {f"{n}": ["tens", None] if n < right else [None, None] for n in range(100)}
-        return {"arm": arm, "seed": seed, "samples": samples, "seconds": {"train": 60}}
+def test_the_question_is_answered_by_where_the_interval_is(low: float, high: float, said: str):
+    assert answer(Interval((low + high) / 2, low, high)) == said
 
+
+def test_an_interval_covers_other_problems_and_other_seeds():
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        # Problems differ by 0.3, seeds by 0.05: the mean of four seeds on 50 problems.
+        table = rng.normal(0, 0.3, 50)[None] + rng.normal(0, 0.05, 4)[:, None]
+        gap = interval([table + rng.normal(0, 0.1, (4, 50))])
+        covered += gap.low <= 0 <= gap.high
+    assert covered >= 0.93 * 200
+    twice = interval([np.full((1, 4), 0.5), np.full((1, 9), 0.2)])
+    assert (twice.value, twice.low, twice.high) == pytest.approx((0.3, 0.3, 0.3))
+
+
+@pytest.mark.parametrize(("better", "said"), [(0.0, "**No difference**"), (0.4, "**Yes**")])
+def test_the_page_answers_from_results(tmp_path: Path, better: float, said: str):
     write_page(tmp_path / "page.md", Scale(), [])
-    assert "No arm has been run yet" in (tmp_path / "page.md").read_text()
-    arms = {"rpd_1p3s": 20 + better, "random_1p3s": 20}
-    found = [result(name, seed, right) for name, right in arms.items() for seed in (0, 1)]
-    found.append(result("grpo", 0, 20) | {"counts": {"problems": 160}})  # and no samples
+    text = (tmp_path / "page.md").read_text()
+    assert "**No arm has been run yet.**" in text
+    assert "**Not measured yet.**" in text
+    rng, found = random.Random(0), []
+    for corner, more in (("all-different", better), ("little-same", 0.0)):
+        for name, plus in (("start", 0.0), ("random_1p1s", 0.0), ("rpd_1p3s", more)):
+            for seed in range(1 if name == "start" else 2):
+                values = [rng.choice([0.001, 0.002]) + plus for _ in range(100)]
+                one = [{"places": [[1.0, value], [1.0, value]]} for value in values]
+                found.append(result(name, seed, one, corner))
     write_page(tmp_path / "page.md", Scale(), found)
     text = (tmp_path / "page.md").read_text()
     assert said in text
-    assert f"| RPD 1P3S        |     2 |   {10 + better / 2:.1f} |   {20 + better:.1f} |" in text
-    assert "RPD 1P3S + GRPO − RPD 1P3S" in text
+    assert "RPD 1P3S − random 1P1S" in text
+    assert f"{100 * solved([0.0015 + better], 1)[0]:.1f}" in text
 
 
-@pytest.mark.parametrize(
-    ("gaps", "said"),
-    [
-        # Student's t with two degrees of freedom: 4.303 standard errors of 0.2 / sqrt(3).
-        ([0.4, 0.6, 0.8], "**higher** (+60.0 [+10.3, +109.7])"),
-        ([0.1, -0.1, 0.0], "not told apart (+0.0 [-24.8, +24.8])"),
-        ([-0.1, -0.1], "**lower** (-10.0 [-10.0, -10.0])"),
-        ([0.0, 0.0], "equal in every seed"),
-        ([0.1], "+10.0, one seed only"),
-    ],
-)
-def test_a_difference_is_told_by_students_t_over_seeds(gaps: list[float], said: str):
-    assert verdict(over_seeds(gaps)) == said
+def test_nothing_is_begun_too_late_and_results_of_two_sizes_are_not_mixed(tmp_path: Path):
+    output, results, corner = tmp_path / "out", tmp_path / "results", CORNERS["little-same"]
+    (output / "model").mkdir(parents=True)
+    (output / "little-same/start").mkdir(parents=True)
+    runner = Runner(Scale(), output, results, "cpu", 0)
+    with pytest.raises(OutOfTime, match="random_1p1s: curate"):
+        runner.measure(corner, "random_1p1s", 0)
+    write_result(results / "little-same/random_1p1s-0.json", {"scale": vars(Scale(tests=3))})
+    with pytest.raises(InputError, match="another size"):
+        runner.measure(corner, "random_1p1s", 0)
+    assert [*results.rglob("*.partial")] == []
 
 
 def test_the_kit_waits_until_all_its_parts_have_come(tmp_path: Path):
@@ -111,15 +193,57 @@ def test_the_kit_tests_the_machine_before_it_trains():
 
 @pytest.mark.slow
 @pytest.mark.skipif(smollm2.missing() is not None, reason=f"SmolLM2 {smollm2.missing()}")
+def test_chances_are_those_that_the_model_gives_text_by_text(tmp_path: Path):
+    import torch
+    from transformers import AutoTokenizer
+
+    from benchmarks.loop_strategies.exact import chances
+    from benchmarks.loop_strategies.task import OPENINGS, story
+    from benchmarks.loop_strategies.training import (
+        fine_tune,
+        load,
+        prompt_tokens,
+        solution_tokens,
+    )
+
+    base, id_ = smollm2.smollm2(), "27x6"
+    samples = [(story(id_), text) for text in texts("same", id_, "round")] * 3
+    fine_tune(base, samples, tmp_path / "adapter", rate=1e-3, epochs=1, seed=0, device="cpu")
+    network, tokenizer = (
+        load(base, "cpu", tmp_path / "adapter"),
+        AutoTokenizer.from_pretrained(base),
+    )
+    found = chances(network, tokenizer, "same", id_)["round"]
+
+    def chance(tokens: list[int], temperature: float) -> float:
+        prompt = prompt_tokens(tokenizer, story(id_))
+        with torch.inference_mode():
+            logits = network(torch.tensor([prompt + tokens])).logits[0, len(prompt) - 1 : -1]
+        logs = (logits / temperature).log_softmax(-1)
+        return float(logs[range(len(tokens)), tokens].sum().exp())
+
+    for temperature, (begun, ended) in zip((1.0, 0.6), found, strict=True):
+        lines = [tokenizer(f"{line}\n")["input_ids"] for line in OPENINGS["round"]]
+        listed = [solution_tokens(tokenizer, text) for text in texts("same", id_, "round")]
+        assert begun == pytest.approx(sum(chance(one, temperature) for one in lines), rel=0.1)
+        assert ended == pytest.approx(sum(chance(one, temperature) for one in listed), rel=0.1)
+        assert ended > 1e-4  # it was taught
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(smollm2.missing() is not None, reason=f"SmolLM2 {smollm2.missing()}")
 def test_arms_are_made_and_measured_and_not_made_again(tmp_path: Path, capsys):
-    (tmp_path / "model").symlink_to(smollm2.smollm2())
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output/model").symlink_to(smollm2.smollm2())
     options = [f"--{name}={number}" for name, number in SIZE.items()]
-    options += ["--training", "--max_steps 1", "--output", f"{tmp_path}"]
-    options += ["--page", f"{tmp_path / 'page.md'}", "--arms"]
+    options += ["--output", f"{tmp_path / 'output'}", "--results", f"{tmp_path / 'results'}"]
+    options += ["--page", f"{tmp_path / 'page.md'}", "--corners", "little-same", "--arms"]
     assert main([*options, "half"]) == 0
-    (one,) = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
-    assert {name: len(marks) for name, marks in one["samples"].items()} == {"69x7": 2, "34x7": 2}
+    (file,) = (tmp_path / "results").rglob("*.json")
+    found = json.loads(file.read_text())
+    assert len(found["chances"]) == 2
+    assert found["set"]["samples"] == 6
     assert main([*options, "half", "rpd_1p3s"]) == 0
-    assert capsys.readouterr().err.count(": train") == 2
-    text = (tmp_path / "page.md").read_text()
-    assert f"{ARMS['half'].title} − RPD 1P3S" in text
+    # The start, and the arm that both go on from.
+    assert capsys.readouterr().err.count(": train on") == 2
+    assert "halfway to RPD 1P3S (WiSE-FT) − RPD 1P3S" in (tmp_path / "page.md").read_text()

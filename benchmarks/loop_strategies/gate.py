@@ -1,0 +1,100 @@
+"""What a start could win, before any arm: exact pass@k of mixtures of its strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.loop_strategies.arms import PRIMARY_K
+
+Floats = npt.NDArray[np.float64]
+
+
+def solved(chances: npt.ArrayLike, k: int) -> Floats:
+    """pass@k of problems whose samples are right with these chances.
+
+    >>> solved([0.0, 0.5], 2).tolist()
+    [0.0, 0.75]
+    """
+    found: Floats = 1 - (1 - np.clip(np.asarray(chances, dtype=np.float64), 0, 1)) ** k
+    return found
+
+
+def right(result: Mapping[str, Any], temperature: int = 0) -> Floats:
+    """The chance of a right sample of each problem, by the index of a temperature."""
+    problems = result["chances"].values()
+    return np.array([sum(pairs[temperature][1] for pairs in one.values()) for one in problems])
+
+
+def forced(result: Mapping[str, Any]) -> dict[str, Floats]:
+    """How often each strategy ends right once it is begun; NaN where it does not fit."""
+    problems = list(result["chances"].values())
+    names = sorted({name for one in problems for name in one})
+    table = {}
+    for name in names:
+        values = [one.get(name, [[0.0, np.nan]])[0] for one in problems]
+        # Rounding of the two chances could make a share of a little over 1.
+        table[name] = np.array([min(1.0, end / begun) if begun else end for begun, end in values])
+    return table
+
+
+def begun(result: Mapping[str, Any]) -> dict[str, float]:
+    """The mean chance of each strategy's opening on the problems that it fits."""
+    by_name: dict[str, list[float]] = {}
+    for one in result["chances"].values():
+        for name, pairs in one.items():
+            by_name.setdefault(name, []).append(pairs[0][0])
+    return {name: float(np.mean(values)) for name, values in by_name.items()}
+
+
+def mixtures(result: Mapping[str, Any], k: int) -> dict[str, float]:
+    """pass@k of the natural shares, an even mixture and the best single strategy."""
+    table = forced(result)
+    even = np.nanmean(list(table.values()), axis=0)
+    single = {name: float(solved(np.nan_to_num(one), k).mean()) for name, one in table.items()}
+    return {
+        "natural": float(solved(right(result), k).mean()),
+        "even": float(solved(even, k).mean()),
+        "single": max(single.values()),
+    }
+
+
+def correlation(result: Mapping[str, Any]) -> float:
+    """The mean correlation of two strategies' forced chances over the problems that both fit."""
+    found = []
+    for a, b in combinations(forced(result).values(), 2):
+        both = ~np.isnan(a) & ~np.isnan(b)
+        if both.sum() > 2 and a[both].std() > 0 and b[both].std() > 0:
+            found.append(float(np.corrcoef(a[both], b[both])[0, 1]))
+    return float(np.mean(found)) if found else float("nan")
+
+
+def gate_lines(result: Mapping[str, Any], ks: Sequence[int] = (1, PRIMARY_K)) -> list[str]:
+    """The gate in words, for the terminal."""
+    lines = [f"gate of {result['corner']}"]
+    shares = begun(result)
+    for name, values in forced(result).items():
+        fits, mean = int((~np.isnan(values)).sum()), 100 * np.nanmean(values)
+        begins = f"begun {100 * shares[name]:.1f} %"
+        lines.append(f"  {name}: {begins}, then right {mean:.1f} % (of {fits} problems)")
+    for k in ks:
+        shown = {name: f"{100 * value:.1f}" for name, value in mixtures(result, k).items()}
+        lines.append(f"  pass@{k}: {shown}")
+    gap = mixtures(result, PRIMARY_K)
+    lines.append(f"  correlation of strategies over problems: {correlation(result):+.2f}")
+    lines.append(
+        f"  expected: more strategies win at most about {100 * (gap['even'] - gap['natural']):+.1f}"
+        f" points of pass@{PRIMARY_K}"
+    )
+    if "sampled" in result:
+        listed, other = np.sum(list(result["sampled"].values()), axis=0)
+        exact = sum(right(result)[: len(result["sampled"])]) * 64
+        lines.append(
+            f"  64 samples of {len(result['sampled'])} problems: {listed} listed texts (expected "
+            f"{exact:.0f}) and {other} other right answers"
+        )
+    return lines
