@@ -9,7 +9,6 @@ sentence-transformers does, and counted. A vector that cannot be used is an erro
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections import Counter
@@ -22,7 +21,7 @@ import numpy as np
 from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.embedders import EmbedderOptions, Floats
 from rpd_metric.models.failures import UNFIT_REQUEST, ServerError, backoff
-from rpd_metric.models.http import ServerClient, Servers, protocol_error, timeout_error
+from rpd_metric.models.http import ServerClient, Servers, protocol_error, read_json, timeout_error
 from rpd_metric.models.requests import RequestOptions
 
 logger = logging.getLogger(__name__)
@@ -34,17 +33,24 @@ IN_FLIGHT = 4
 RETRIES = RequestOptions(max_retries=6)
 # A server that asks for a longer wait is not waited for.
 PATIENCE = 600.0
+# Bytes of a vector's number in JSON, and of all else about the vector.
+NUMBER_BYTES, ROW_BYTES = 32, 2**10
+# Numbers of a vector, at most, as long as no reply has shown how many there are.
+MOST_NUMBERS = 8192
 
 
 class OpenAIEmbeddings(ServerClient):
     """One server; a call is one attempt at one batch."""
 
+    dimension = MOST_NUMBERS
+
     async def __call__(self, texts: Sequence[str], **extra: int) -> list[Any]:
         """Send one batch; returns what should be its vectors, in order. Raises [`ServerError`]."""
         asked = {"model": self.model, "input": texts, "encoding_format": "float", **extra}
-        text = await self._post(f"{self.address.url}/embeddings", asked)
+        most = len(texts) * (ROW_BYTES + NUMBER_BYTES * self.dimension)
+        text = await self._post(f"{self.address.url}/embeddings", asked, most)
         try:
-            body = json.loads(text)
+            body = read_json(text)
             # The protocol promises an index, not an order.
             by_index = {row["index"]: row["embedding"] for row in body["data"]}
         except (KeyError, TypeError, ValueError):
@@ -123,14 +129,18 @@ class EmbeddingServer:
                 with self._servers.turn() as client:
                     try:
                         async with asyncio.timeout(self._timeout):
+                            client.dimension = self._dimension or MOST_NUMBERS
                             found: list[Any] = await client(sendable)
                             return found
                     except TimeoutError:
                         raise timeout_error(client.address, f"{self._timeout:g} s") from None
             except ServerError as error:
-                failed[error.kind] += 1
-                if not RETRIES.repeats(error, failed) or (error.retry_after or 0) > PATIENCE:
+                failed[error.reason] += 1
+                if not RETRIES.repeats(error, failed):
                     raise
+                if (asked := error.retry_after or 0) > PATIENCE:
+                    said = f"it asks to wait {asked:,.0f} s; {PATIENCE:g} s are the most"
+                    raise ServerError(f"{error} And {said}", status=error.status) from None
                 wait = backoff(failed.total(), error)
             await asyncio.sleep(wait)
 
@@ -150,7 +160,7 @@ class EmbeddingServer:
     def _vector(self, text: str, found: Any) -> Floats:
         try:
             vector = np.asarray(found, dtype=np.float32)
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             vector = np.zeros(0, dtype=np.float32)
         width = self._dimension or vector.size
         if vector.shape == (width,) and np.isfinite(vector).all() and vector.any():

@@ -2,24 +2,28 @@
 
 Each request is one attempt. What is sent, and what is made of the reply, is for `tgi.py`,
 `openai.py` and `embedding_servers.py` to say. Keys are cut out of every text that leaves here.
+Replies are read here, as a stream with a largest size; redirects lead to the same origin only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import re
 import time
 import weakref
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from rpd_metric.errors import SpecError
-from rpd_metric.models.chat import ChatReply, ChatRequest
-from rpd_metric.models.failures import ServerError
+from rpd_metric.models.chat import ChatReply, ChatRequest, before_resend
+from rpd_metric.models.concurrency import run
+from rpd_metric.models.failures import WRONG_SERVER, ServerError
 from rpd_metric.models.http_library import httpx
 from rpd_metric.models.spec import Address
 
@@ -29,6 +33,14 @@ CONNECT_SECONDS = 3.0
 PATIENT = httpx.Timeout(None, connect=CONNECT_SECONDS)
 # A server that failed is left alone for so long, where there are others.
 REST = 10.0
+# Bytes of a reply beside its tokens or vectors.
+REPLY_BYTES = 2**18
+# Of a token: 128 characters, escaped, in a chunk of its own where the reply comes as a stream.
+TOKEN_BYTES = 2**10
+# Of a page about the server, which a router of hundreds of models fills, and the time it may take.
+PAGE_BYTES, PAGE_SECONDS = 2**23, 10.0
+# Levels of a reply, which has five; thousands end in a RecursionError. Redirects of a request.
+DEEPEST, HOPS = 64, 3
 _QUOTA = re.compile(
     r"insufficient_quota|exceeded your current quota|billing|insufficient.credit", re.I
 )
@@ -37,25 +49,99 @@ _FINISH_REASONS = {"eos_token": "stop", "stop_sequence": "stop"}
 
 def get_json(address: Address, path: str) -> Any:
     """`GET` a JSON document such as `/info`; `None` where there is none. Raises [`ServerError`]."""
-    limits = httpx.Timeout(10.0, connect=CONNECT_SECONDS)
+
+    async def get() -> str:
+        async with _connect(address) as client, asyncio.timeout(PAGE_SECONDS):
+            request = client.build_request("GET", f"{address.root}{path}")
+            return await _exchange(address, client, request, PAGE_BYTES)
+
     try:
-        reply = httpx.get(
-            f"{address.root}{path}",
-            headers=_headers(address),
-            timeout=limits,
-            follow_redirects=True,
-        )
-        if reply.status_code not in (200, 404, 405):
-            raise http_error(address, reply)
-        return reply.json() if reply.status_code == 200 else None
-    except httpx.HTTPError as error:
-        raise transport_error(address, error) from None
+        return read_json(run(get()))
+    except TimeoutError:
+        raise timeout_error(address, f"{PAGE_SECONDS:g} s") from None
+    except ServerError as error:
+        if error.status not in (404, 405):
+            raise
+        return None
     except ValueError:
         return None
 
 
+def read_json(text: str) -> Any:
+    """A JSON document of at most `DEEPEST` levels. Raises `ValueError`."""
+    with suppress(RecursionError):
+        document = json.loads(text)
+        level: list[Any] = [[document]]
+        for _ in range(DEEPEST + 1):
+            inner = [value.values() if isinstance(value, dict) else value for value in level]
+            level = [part for parts in inner for part in parts if isinstance(part, dict | list)]
+            if not level:
+                return document
+    raise ValueError("nested too deeply")
+
+
 def _headers(address: Address) -> dict[str, str]:
     return {"Authorization": f"Bearer {address.key}"} if address.key else {}
+
+
+def _connect(address: Address) -> httpx.AsyncClient:
+    """A client that follows no redirect by itself and asks for what `_read` can read."""
+    return httpx.AsyncClient(
+        headers={"Accept-Encoding": "gzip", **_headers(address)},
+        timeout=PATIENT,
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+    )
+
+
+async def _exchange(
+    address: Address, client: httpx.AsyncClient, request: httpx.Request, most: int
+) -> str:
+    """Send a request and return the text of the reply. Raises [`ServerError`]."""
+    for hop in range(HOPS + 1):
+        if hop:
+            before_resend.get()()
+        try:
+            async with aclosing(await client.send(request, stream=True)) as response:
+                body = await _read(address, response, most)
+        except httpx.HTTPError as error:
+            raise transport_error(address, error) from None
+        if response.is_error:
+            raise http_error(address, response, body)
+        onward = response.next_request
+        if onward is None:
+            return body
+        status, here, there = response.status_code, request.url, onward.url
+        where = address.hide(response.headers["location"])
+        said = f"{address.url} answered {status}: it has moved to {where}"
+        if onward.method != request.method:
+            raise ServerError(f"{said}. Write the new address", status=status)
+        if (there.scheme, there.netloc) != (here.scheme, here.netloc):
+            said += ", another server, which was sent nothing"
+            raise ServerError(f"{said}. If you trust it, write its address", status=status)
+        request = onward
+    raise ServerError(f"{said}, and so on: {HOPS + 1} redirects of one request", status=status)
+
+
+async def _read(address: Address, response: httpx.Response, most: int) -> str:
+    """The text of a response. Of an error that cannot be read the status says enough.
+
+    Raises [`ServerError`] if it has more bytes, as sent or unpacked, or cannot be decoded.
+    """
+    encoding = response.headers.get("content-encoding", "identity").lower()
+    gzip = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
+    body, sent = bytearray(), 0
+    try:
+        async for chunk in response.aiter_raw():
+            sent += len(chunk)
+            # One byte too many at most, whatever a few bytes unpack to: it takes no time either.
+            body += gzip.decompress(chunk, most + 1 - len(body)) if gzip else chunk
+            if max(sent, len(body)) > most:
+                raise ValueError(f"larger than the limit of {most:,} bytes")
+        return body.decode()  # JSON is UTF-8, whatever the headers say
+    except (ValueError, zlib.error) as error:
+        if response.is_error:
+            return ""
+        raise protocol_error(address, f"{error} (encoding: {encoding})") from None
 
 
 def _models(address: Address) -> dict[str, dict[str, Any]]:
@@ -74,7 +160,7 @@ def only_model(address: Address) -> str:
         names = list(_models(address))
     except ServerError as error:
         # transformers serve fails here with 500 where there is no Hub cache.
-        if error.kind != "http" or error.status in (401, 403):
+        if error.kind != "http" or error.status in WRONG_SERVER:
             raise
         names = []
     if len(names) == 1:
@@ -84,11 +170,11 @@ def only_model(address: Address) -> str:
     raise SpecError(f"{address.url} {found}; say which one: openai:{address.url}#model")
 
 
-def http_error(address: Address, response: httpx.Response) -> ServerError:
+def http_error(address: Address, response: httpx.Response, body: str) -> ServerError:
     """The `ServerError` for a response with an error status."""
     status = response.status_code
-    said = address.hide(_message(response.text)).rstrip(".") or "no text"
-    quota = status == 402 or (status in (403, 429) and bool(_QUOTA.search(response.text)))
+    said = address.hide(_message(body)).rstrip(".") or "no text"
+    quota = status == 402 or (status in (403, 429) and bool(_QUOTA.search(body)))
     fix = ""
     if quota:
         fix = " Nothing more can be asked with this key until its account is topped up."
@@ -101,14 +187,14 @@ def http_error(address: Address, response: httpx.Response) -> ServerError:
         kind="quota" if quota else "http",
         status=status,
         retry_after=retry_after(response.headers),
-        body=response.text,
+        body=body,
     )
 
 
 def _message(body: str) -> str:
     """The sentence in an error's body: TGI, OpenAI and FastAPI each put it elsewhere."""
     try:
-        found = json.loads(body)
+        found = read_json(body)
     except ValueError:
         return body
     for name in ("error", "message", "detail"):
@@ -120,15 +206,13 @@ def _message(body: str) -> str:
 def transport_error(address: Address, error: httpx.HTTPError) -> ServerError:
     """The `ServerError` for a request that got no complete reply."""
     name = address.hide(f"{type(error).__name__}: {error}".rstrip(": "))
-    if isinstance(error, httpx.DecodingError):
-        return protocol_error(address, f"its encoding is not what its headers say ({name})")
     timed_out = isinstance(error, httpx.TimeoutException)
     if timed_out and not isinstance(error, httpx.ConnectTimeout):
         return timeout_error(address, name)
-    return ServerError(
-        f"no reply from {address.url} ({name}). Check that the server runs and the URL is right.",
-        kind="connection",
-    )
+    fix = "Check that the server runs and the URL is right"
+    if address.url.startswith("https:") and "certificate" not in name:
+        fix += "; if it speaks plain HTTP, write http://"
+    return ServerError(f"no reply from {address.url} ({name}). {fix}.", kind="connection")
 
 
 def timeout_error(address: Address, detail: str) -> ServerError:
@@ -148,9 +232,10 @@ def protocol_error(address: Address, what: str) -> ServerError:
 def read_chat_reply(address: Address, body: str) -> ChatReply:
     """A chat completion, from JSON or the text of a stream. Raises [`ServerError`]."""
     try:
-        reply = _joined(body) if body.lstrip().startswith("data:") else json.loads(body)
-    except (ValueError, TypeError, AttributeError):
-        raise protocol_error(address, f"no JSON: {body[:200].strip() or 'nothing'}") from None
+        reply = _joined(body) if body.lstrip().startswith("data:") else read_json(body)
+    except (ValueError, TypeError, AttributeError) as error:
+        what = error if "nested" in str(error) else "no JSON"
+        raise protocol_error(address, f"{what}: {body[:200].strip() or 'nothing'}") from None
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise protocol_error(address, f"no choices in {_message(json.dumps(reply))[:200]}")
@@ -192,7 +277,7 @@ def _joined(events: str) -> dict[str, Any]:
         name, _, data = line.partition(":")
         if name != "data" or data.strip() in ("", "[DONE]"):
             continue
-        chunk = json.loads(data)
+        chunk = read_json(data)
         if not isinstance(chunk, dict) or "error" in chunk:
             return {"error": chunk}
         for name in ("usage", "model", "system_fingerprint"):
@@ -220,8 +305,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
         return None
-    # "nan" and "inf" are floats too, and no time to wait.
-    return max(seconds, 0.0) if seconds < 86_400 * 365 else None
+    # "nan" is a float too, and no time to wait. A year is as good as for ever.
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), 86_400 * 365)
 
 
 class ServerClient:
@@ -250,32 +335,13 @@ class ServerClient:
         length = _models(self.address).get(self.model, {}).get("max_model_len")
         return length if isinstance(length, int) and length > 0 else None
 
-    async def _post(self, url: str, body: Mapping[str, Any]) -> str:
-        """Send JSON and return the text of the reply. Raises [`ServerError`]."""
+    async def _post(self, url: str, body: Mapping[str, Any], most: int) -> str:
+        """Send JSON and return the text of a reply with so much content. Raises [`ServerError`]."""
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
-            self._clients[loop] = httpx.AsyncClient(
-                headers=_headers(self.address),
-                timeout=PATIENT,
-                follow_redirects=True,
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-            )
-        try:
-            reply = await self._clients[loop].post(url, json=body)
-            for step in reply.history:
-                if step.status_code in (301, 302, 303):  # it made a GET of the POST
-                    where = self.address.hide(step.headers.get("location", "elsewhere"))
-                    said = f"answered {step.status_code}: it has moved to {where}"
-                    raise ServerError(
-                        f"{self.address.url} {said}. Write the new address", status=step.status_code
-                    )
-            if reply.is_error:
-                raise http_error(self.address, reply)
-            return reply.content.decode()  # JSON is UTF-8, whatever the headers say
-        except httpx.HTTPError as error:
-            raise transport_error(self.address, error) from None
-        except UnicodeError as error:
-            raise protocol_error(self.address, str(error)) from None
+            self._clients[loop] = _connect(self.address)
+        request = self._clients[loop].build_request("POST", url, json=body)
+        return await _exchange(self.address, self._clients[loop], request, REPLY_BYTES + most)
 
 
 class Servers:

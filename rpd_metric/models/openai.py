@@ -14,9 +14,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.models.chat import ChatReply, ChatRequest, before_resend
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.http import ServerClient, read_chat_reply
+from rpd_metric.models.http import TOKEN_BYTES, ServerClient, read_chat_reply
 
 logger = logging.getLogger(__name__)
 
@@ -37,12 +37,13 @@ class OpenAIChat(ServerClient):
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
+        url = f"{self.address.url}/chat/completions"
         refused = self._refused
         first: ServerError | None = None
         while True:
             body = _chat_body(self.model, request, refused)
             try:
-                text = await self._post(f"{self.address.url}/chat/completions", body)
+                text = await self._post(url, body, TOKEN_BYTES * request.sampling.max_tokens)
             except ServerError as error:
                 if error.status not in (400, 422, 500):
                     raise
@@ -52,6 +53,7 @@ class OpenAIChat(ServerClient):
                 if named is None:
                     raise first from None
                 refused = refused | {named}
+                before_resend.get()()
             else:
                 # Remembered only now: an error may quote a field that was not its cause.
                 for name in sorted(refused - self._refused):

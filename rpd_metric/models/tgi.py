@@ -14,7 +14,7 @@ from typing import Any
 from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.http import ServerClient, get_json, read_chat_reply
+from rpd_metric.models.http import TOKEN_BYTES, ServerClient, get_json, read_chat_reply
 from rpd_metric.models.spec import Address
 
 # Qwen3 models that think unless told not to; the later 2507, Coder and Next ones do not, and
@@ -78,5 +78,6 @@ class TGIChat(ServerClient):
             body["stop"] = list(request.stop)
         if request.schema is not None:
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
-        text = await self._post(f"{self.address.root}/v1/chat/completions", body)
+        url = f"{self.address.root}/v1/chat/completions"
+        text = await self._post(url, body, TOKEN_BYTES * request.sampling.max_tokens)
         return read_chat_reply(self.address, text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
 import json
 import re
 import tempfile
@@ -163,10 +164,22 @@ def gzipped(_: Misbehaving, __: web.Request) -> web.Response:
     return response
 
 
+def bomb(_: Misbehaving, __: web.Request) -> web.Response:
+    """64 MiB of spaces, in 64 KiB of gzip."""
+    return raw(BOMB, **{"Content-Encoding": "gzip"})
+
+
+def moved(origin: str = "", path: str = "/moved/v1/chat/completions") -> web.Response:
+    """A redirect that repeats the request, prompt included."""
+    return web.Response(status=307, headers={"Location": origin + path})
+
+
 def raw(body: bytes, **headers: str) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": "application/json", **headers})
 
 
+BOMB = gzip.compress(b" " * 2**26)
+NESTED = b"[" * 200_000 + b"]" * 200_000
 THOUGHT = "Let me think about this once more, slowly. "
 USAGE = ("prompt_tokens", "completion_tokens")
 DONE = r"^100 of 100"
@@ -181,9 +194,14 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
     "content in parts": (lambda s, r: ok([{"type": "text", "text": summary()}]), DONE),
     "no finish reason": (lambda s, r: ok(finish=None), DONE),
     "thoughts in the content": (lambda s, r: ok(f"<think>{THOUGHT}</think>{summary()}"), DONE),
-    "redirect 307": (
-        lambda s, r: web.Response(status=307, headers={"Location": "/moved/v1/chat/completions"}),
-        DONE,
+    "redirect 307": (lambda s, r: moved(), DONE),
+    "redirect 307 to another server": (
+        lambda s, r: moved(s.url.replace("127.0.0.1", "localhost")),
+        r"server/v1 answered 307: it has moved to http://localhost:\d+/moved\S+, another server",
+    ),
+    "redirects in a circle": (
+        lambda s, r: moved(path="/v1/chat/completions"),
+        r"answered 307: it has moved to /v1/chat/completions, and so on: 4 redirects",
     ),
     "redirect 301": (
         lambda s, r: web.Response(status=301, headers={"Location": "/moved/v1/chat/completions"}),
@@ -249,8 +267,14 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
     "half of the JSON": (lambda s, r: raw(REPLY[:99]), r"25 requests to m.*no JSON"),
     "says gzip, is none": (
         lambda s, r: raw(REPLY, **{"Content-Encoding": "gzip"}),
-        r"25 requests to m.*encoding is not what its headers say",
+        r"25 requests to m.*incorrect header check \(encoding: gzip\)",
     ),
+    "gzip bomb": (bomb, r"25 requests to m.*larger than the limit of 2,359,296 bytes"),
+    "gzip in gzip": (
+        lambda s, r: raw(gzip.compress(BOMB), **{"Content-Encoding": "gzip, gzip"}),
+        r"25 requests to m.*can't decode byte.*\(encoding: gzip, gzip\)",
+    ),
+    "nested deeply": (lambda s, r: raw(NESTED), r"25 requests to m.*nested too deeply"),
     "Latin-1 instead of UTF-8": (
         lambda s, r: raw(json.dumps(reply("é"), ensure_ascii=False).encode("latin-1")),
         r"25 requests to m.*",

@@ -102,6 +102,13 @@ def test_a_busy_server_is_asked_again_as_late_as_it_says(waits):
     assert waits[2] == 9
 
 
+def test_a_server_that_asks_for_a_long_wait_is_not_waited_for(waits):
+    with OpenAIEmbeddings(refusals=[(429, {"Retry-After": "1e9"})]) as server:
+        with pytest.raises(ServerError, match=r"overloaded.*asks to wait 31,536,000 s"):
+            load(server).encode(["One."])
+        assert (len(server.requests), waits) == (1, [])
+
+
 def test_a_server_that_stays_busy_is_given_up_in_the_end(waits):
     with OpenAIEmbeddings(refusals=[(429, {})] * 50) as server:
         with pytest.raises(ServerError, match="overloaded") as caught:
@@ -127,6 +134,7 @@ def with_number(number: float) -> Callable[[Vectors], Any]:
     [
         with_number(float("nan")),
         with_number(float("inf")),
+        with_number(10**400),
         lambda v: [v[0], [0.0] * 384],
         lambda v: [v[0], v[1][:9]],
         lambda v: [v[0], [v[1], v[1]]],

@@ -7,19 +7,27 @@ import contextlib
 import json
 import logging
 import traceback
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
 from parts.fake_tgi import SUMMARY, FakeTGI, Fault
-from rpd_metric.errors import SpecError
+from parts.http_server import LocalServer
+from parts.misbehaving import MODES, Misbehaving, moved
+from rpd_metric.errors import RPDError, SpecError
+from rpd_metric.models import failures, http
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling
-from rpd_metric.models.failures import ServerError
+from rpd_metric.models.failures import BudgetSpent, ServerError
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.http import ServerClient, Servers, read_chat_reply, retry_after
-from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.kinds import load_chat, load_embedder
+from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.spec import Address
 from rpd_metric.models.store import ReplyStore
 
@@ -238,6 +246,138 @@ async def test_an_error_status_says_whether_and_when_to_come_back(form):
 def test_retry_after_is_a_time_to_wait_or_nothing(text):
     seconds = retry_after({"retry-after": text})
     assert seconds is None or 0 <= seconds < 86_400 * 366
+
+
+def test_a_wait_of_many_years_is_not_taken_for_none():
+    waits = [retry_after({"retry-after": text}) for text in ("1e7", "1e9", "inf", "nan", "Mon, 1")]
+    assert waits == [1e7, 86_400 * 365, 86_400 * 365, None, None]
+
+
+def test_an_address_with_https_of_a_server_without_is_told():
+    with FakeTGI() as server:
+        url = server.url.replace("http:", "https:")
+        with pytest.raises(ServerError, match=r"no reply from https://.*write http://"):
+            load_chat(f"openai:{url}/v1")
+
+
+# ---------------------------------------------------------------- hostile replies
+
+
+class Answering(LocalServer):
+    """Answers every request alike, and counts them."""
+
+    def __init__(self, answer: Callable[[Any, web.Request], Any]) -> None:
+        super().__init__()
+        self.answer = answer
+        self.sent = 0
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        return app
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        await request.read()
+        self.sent += 1
+        answer = self.answer(self, request)
+        return answer if isinstance(answer, web.StreamResponse) else await answer
+
+
+async def endless(_: Answering, request: web.Request, pause: float = 0.0) -> Any:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b" " * (1 if pause else 2**20))
+        await asyncio.sleep(pause)
+
+
+def load_page(url: str) -> None:
+    load_chat(f"tgi:{url}")
+
+
+def chat_once(url: str) -> None:
+    options = RequestOptions(timeout=0.8, max_retries=0)
+    asyncio.run(Flow(load_chat(f"openai:{url}/v1#m"), options)(request()))
+
+
+def embed_once(url: str) -> None:
+    load_embedder(f"openai:{url}/v1#m", timeout=0.8).encode(["One."])
+
+
+@pytest.mark.parametrize("ask_once", [load_page, chat_once, embed_once])
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (MODES["gzip bomb"][0], "larger than"),
+        (MODES["gzip in gzip"][0], r"encoding: gzip, gzip"),
+        (MODES["nested deeply"][0], r"nested|no embeddings in \[\[|no /info page"),
+        (endless, "larger than|in time"),
+        (lambda s, r: endless(s, r, 0.05), "in time"),
+        (lambda s, r: moved(path=r.path), r"and so on: 4 redirects"),
+    ],
+)
+def test_a_hostile_reply_is_a_bad_reply_soon_and_in_little_memory(
+    ask_once, answer, said, monkeypatch
+):
+    monkeypatch.setattr(failures, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(http, "PAGE_SECONDS", 0.8)
+    with Answering(answer) as server:
+        tracemalloc.start()
+        try:
+            with pytest.raises(RPDError, match=said) as caught:
+                ask_once(server.url)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+    assert peak < 48 * 2**20, f"{peak:,} bytes"
+
+
+@pytest.mark.parametrize("ask_once", [load_page, chat_once, embed_once])
+def test_nothing_is_sent_to_another_server_than_the_one_that_was_named(ask_once):
+    with (
+        Answering(lambda s, r: web.json_response({})) as other,
+        Answering(lambda s, r: moved(other.url, r.path)) as server,
+    ):
+        with pytest.raises(RPDError) as caught:
+            ask_once(server.url)
+        assert (server.sent, other.sent) == (1, 0)
+    assert server.url in str(caught.value)
+    assert other.url in str(caught.value)
+
+
+async def test_every_send_counts_against_the_limit_of_requests():
+    async def spend(url: str, most: int) -> None:
+        flow = Flow(load_chat(f"openai:{url}/v1#m"), RequestOptions(max_requests=most))
+        asked = (flow(request(f"Question {n}", schema=SCHEMA)) for n in range(30))
+        ends = await asyncio.gather(*asked, return_exceptions=True)
+        assert any(isinstance(end, BudgetSpent) for end in ends)
+
+    with Misbehaving("redirects in a circle", 0.0) as server:
+        await spend(server.url, 6)
+        assert server.sent.total() == 6
+    with playing("openai", refuses=["chat_template_kwargs", "response_format"]) as server:
+        await spend(server.url, 6)
+        assert len(server.requests) == 6
+
+
+def test_no_reply_of_a_model_is_too_large():
+    chunk = {
+        "id": "x" * 200,
+        "model": "m" * 100,
+        "choices": [{"delta": {"content": "\U0001f600" * 9}}],
+    }
+    events = f"data: {json.dumps(chunk)}\n\n" * 2048
+    with Answering(lambda s, r: web.Response(text=events)) as server:
+        chat = load_chat(f"openai:{server.url}/v1#m")
+        assert len(asyncio.run(chat(request(max_tokens=2048))).text) == 2048 * 9
+    vectors = -np.random.default_rng(0).random((8, 8192)) * 1e-7
+    rows = [{"index": index, "embedding": vector.tolist()} for index, vector in enumerate(vectors)]
+    with Answering(lambda s, r: web.json_response({"data": rows})) as server:
+        embedder = load_embedder(f"openai:{server.url}/v1#m")
+        for _ in range(2):  # before and after the dimension is known
+            found = embedder.encode([f"Text {n}" for n in range(8)])
+    np.testing.assert_array_equal(found, vectors.astype(np.float32))
 
 
 @both
