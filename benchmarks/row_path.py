@@ -76,7 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", action="store_true", help="list files with their calls")
     options = parser.parse_args()
-    config = CurationConfig(num_problems=1, num_solutions=2).resolved()
+    config = CurationConfig(num_problems=1, num_solutions=2)
     rows = Dataset.from_list([{"problem": PROBLEM, "solutions": list(SOLUTIONS)}])
     problem = Problem(PROBLEM, SOLUTIONS, {})
     with tempfile.TemporaryDirectory() as folder:

@@ -63,7 +63,10 @@ def distance_of(choice: str) -> str | None:
 @documented
 @dataclass(frozen=True)
 class CurationConfig:
-    """Every option that decides what is curated; the defaults need no server and no download."""
+    """Every option that decides what is curated; the defaults need no server and no download.
+
+    It is complete when it is made: `auto`, and what a budget of samples decides, are settled.
+    """
 
     summarizer: str = option(
         "extractive",
@@ -229,13 +232,19 @@ class CurationConfig:
         ):
             if value not in known:
                 raise InputError(f"unknown {name} {value!r}; use one of {', '.join(known)}")
+        automatic = [name for name in ("problems", "solutions") if getattr(self, name) == AUTO]
+        default = "pieces"  # the most accurate on labelled problems, see docs/distances.md
+        if automatic and asks_chat_model(self.summarizer):
+            default = GROUPS if self.selection in GREEDY else WITHIN_GROUPS
+        settled: dict[str, Any] = dict.fromkeys(automatic, default)
         by_distance = self.solutions == AUTO or distance_of(self.solutions) is not None
         if self.num_samples is not None:
-            settled = self._settled()
+            # At most so many problems, and at least one solution of each.
+            settled |= {"num_problems": self.num_samples, "num_solutions": 1, "problems": "random"}
             beside = [] if by_distance else ["solutions"]
             for name in BESIDE_SAMPLES:
-                default = getattr(CurationConfig, name)
-                if getattr(self, name) not in (default, settled.get(name, default)):
+                unset = getattr(CurationConfig, name)
+                if getattr(self, name) not in (unset, settled.get(name, unset)):
                     beside.append(name)
             if beside:
                 raise InputError(
@@ -256,6 +265,8 @@ class CurationConfig:
                 f"{', '.join(METRICS)}, got {self.solutions!r}",
                 option=("quality_column", "solutions"),
             )
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)  # the class is frozen
         if self.group_passes not in (1, 2):
             raise InputError(
                 f"{{group_passes}} must be 1 or 2, got {self.group_passes}", option="group_passes"
@@ -276,29 +287,6 @@ class CurationConfig:
                 "tgi:http://host:port",
                 option=("judge", "summarizer"),
             )
-
-    def _settled(self) -> dict[str, Any]:
-        """The values of `auto`, and those that a budget of samples decides."""
-        names = [name for name in ("problems", "solutions") if getattr(self, name) == AUTO]
-        default = "pieces"  # the most accurate on labelled problems, see docs/distances.md
-        if asks_chat_model(self.summarizer):
-            default = GROUPS if self.selection in GREEDY else WITHIN_GROUPS
-        settled: dict[str, Any] = dict.fromkeys(names, default)
-        if self.num_samples is not None:
-            # At most so many problems, and at least one solution of each.
-            settled |= {"num_problems": self.num_samples, "num_solutions": 1, "problems": "random"}
-        return settled
-
-    def resolved(self) -> CurationConfig:
-        """The configuration with every option settled, as runs, cards and manifests use it.
-
-        >>> CurationConfig().resolved().solutions
-        'pieces'
-        """
-        settled = self._settled()
-        if all(getattr(self, name) == value for name, value in settled.items()):
-            return self
-        return replace(self, **settled)
 
     @classmethod
     def paper(cls, chat: str, embeddings: str, **changes: Any) -> CurationConfig:
@@ -321,14 +309,12 @@ class CurationConfig:
     @property
     def asks_groups(self) -> bool:
         """Whether a chat model sorts summaries into strategies."""
-        settled = self.resolved()
-        return GROUPS in (settled.problems, settled.solutions)
+        return GROUPS in (self.problems, self.solutions)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The distances to compute; with steps also RPD, to compare sets."""
-        settled = self.resolved()
-        named = {distance_of(one) for one in (settled.problems, settled.solutions)}
+        named = {distance_of(choice) for choice in (self.problems, self.solutions)}
         named |= {"rpd"} if self.reads_steps else set()
         return tuple(name for name in METRICS if name in named)
 
@@ -339,8 +325,7 @@ class CurationConfig:
     @property
     def reads_steps(self) -> bool:
         """Whether steps are made: some choice reads them, or they are cheap (`"pieces"`)."""
-        settled = self.resolved()
-        names = (settled.problems, settled.solutions)
+        names = (self.problems, self.solutions)
         if "pieces" in names and not asks_chat_model(self.summarizer):
             return True
         compared = [distance for name in names if (distance := distance_of(name))]
@@ -348,12 +333,12 @@ class CurationConfig:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types, for manifests and cards."""
-        return asdict(self.resolved())
+        return asdict(self)
 
 
-def resolved_config(config: CurationConfig | None) -> CurationConfig:
-    """A configuration with every option settled, the default one if unset."""
+def config_or_default(config: CurationConfig | None) -> CurationConfig:
+    """A configuration, the default one if unset."""
     config = CurationConfig() if config is None else config
     if not isinstance(config, CurationConfig):
         raise InputError(f"config must be CurationConfig(...), not {type(config).__name__}")
-    return config.resolved()
+    return config

@@ -29,7 +29,7 @@ from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
 
 # The default of curate without a chat model.
-DISTANCE = CurationConfig().resolved().solutions
+DISTANCE = CurationConfig().solutions
 JUDGE = "the chat model: tgi:URL, openai:URL#MODEL or hf:MODEL"
 
 
@@ -212,7 +212,7 @@ def checked_config(
         sampling=options_from(Sampling, args),
         requests=options_from(RequestOptions, args),
         filters=filters or FilterConfig(),
-    ).resolved()
+    )
     check_models(config, judge=judge)
     check_input(args.input, input_spec(args), None if filters is None else config)
     return config

@@ -60,7 +60,7 @@ def _score(args: argparse.Namespace) -> None:
     config = arguments.checked_config(args, ("models",), filters)
     chat = asks_chat_model(config.summarizer)
     # A chat model sorts the solutions, too, whatever the distance.
-    config = replace(config, problems=GROUPS if chat else name, solutions=name).resolved()
+    config = replace(config, problems=GROUPS if chat else name, solutions=name)
     marked_by = set[str | None]()
     written = Counter[str]()
     rejects: list[Rejected] = []

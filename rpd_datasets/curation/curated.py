@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpd_datasets.commands import printable
-from rpd_datasets.config import CurationConfig, resolved_config
+from rpd_datasets.config import CurationConfig, config_or_default
 from rpd_datasets.curation.card import described
 from rpd_datasets.curation.folder import check_folder
 from rpd_datasets.curation.mapping import FINGERPRINT, made_columns
@@ -167,7 +167,7 @@ def curate_dataset(
     print(curated.dataset[0]["problem"], curated.card.data.license)
     ```
     """
-    config = resolved_config(config)
+    config = config_or_default(config)
     columns = Columns(problem=config.problem_column, solutions=config.solutions_column)
     how, spec = RunOptions(**options), spec or InputSpec(columns=columns)
     if FINGERPRINT in (there := getattr(source, "column_names", None) or ()):

@@ -59,7 +59,7 @@ class DryRun:
         context: int | None = None,
         reply_tokens: int = ASSUMED_REPLY_TOKENS,
     ) -> None:
-        self.config = config = config.resolved()
+        self.config = config
         self.models = models
         self.context, self.reply_tokens = context, reply_tokens
         self.problems = self.solutions = self.too_long = self._eligible = 0

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from rpd_datasets.config import CurationConfig, resolved_config
+from rpd_datasets.config import CurationConfig, config_or_default
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
@@ -133,7 +133,7 @@ class RowCurator(functools.partial[Any]):
 
     def __call__(self, row: Mapping[str, Any], config: CurationConfig | None = None) -> CuratedRow:
         """See [`rpd_curate`]."""
-        config = resolved_config(config)
+        config = config_or_default(config)
         if not isinstance(row, Mapping):
             raise InputError("rpd_curate takes whole rows; leave input_columns out of ds.map")
         names = (config.problem_column, *PROMPT_NAMES, "conversations", "custom_id")

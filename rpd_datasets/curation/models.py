@@ -116,7 +116,6 @@ def load_models(
     of the store that the options name. Without `keep_replies` the models are for counting requests
     alone.
     """
-    config = config.resolved()
     summarizer = _summarizer(config)
     load = partial(
         load_embedder,

@@ -125,7 +125,7 @@ async def score_problem(
     `answers` is what is known about its final answers already.
     """
     try:
-        return await _score(problem, config.resolved(), models, answers)
+        return await _score(problem, config, models, answers)
     except PluginError as error:
         count, reason = len(problem.solutions), Reason.PLUGIN_FAILED
         return replace(

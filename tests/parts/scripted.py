@@ -35,7 +35,7 @@ class ScriptedChat:
         return answer if isinstance(answer, ChatReply) else ChatReply(answer, "stop")
 
 
-class Stopped(Exception):
+class Stopped(BaseException):  # as Ctrl-C is: it passes the border of outside parts
     """In the place of whatever ends a run in its middle."""
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -24,14 +25,16 @@ CHAT = "tgi:http://localhost:1"
     ],
 )
 def test_auto_is_what_sees_strategy_best_with_this_summarizer(options, choice, distance):
-    asked = CurationConfig(**options)
-    config = asked.resolved()
-    assert (asked.problems, asked.solutions) == ("auto", "auto")
+    config = CurationConfig(**options)
     assert (config.problems, config.solutions) == (choice, choice)
-    assert asked.as_dict() == config.as_dict()
-    assert set(asked.metrics) == set(config.metrics) == {distance, "rpd"}
-    assert asked.asks_groups == config.asks_groups == (choice == "groups")
-    assert config.resolved() is config
+    assert set(config.metrics) == {distance, "rpd"}
+    assert config.asks_groups == (choice == "groups")
+    assert replace(config, seed=1).solutions == choice
+
+
+def test_an_unknown_option_is_an_error_that_names_the_nearest():
+    with pytest.raises(InputError, match="has no option 'num_solution'; .*'num_solutions'"):
+        CurationConfig(num_solution=3)
 
 
 @pytest.mark.parametrize(
@@ -49,9 +52,9 @@ def test_groups_take_a_chat_model_and_a_choice_one_by_one(options, message):
 
 
 def test_a_budget_decides_numbers_and_leaves_no_room_for_others():
-    config = CurationConfig(num_samples=7).resolved()
+    config = CurationConfig(num_samples=7)
     assert (config.num_problems, config.num_solutions, config.problems) == (7, 1, "random")
-    assert config.resolved() is config
+    assert replace(config, seed=1) == CurationConfig(num_samples=7, seed=1)
     for other in ({"num_solutions": 100}, {"problems": "rpd"}, {"quality_column": "q"}):
         (name,) = other
         with pytest.raises(InputError, match=f"cannot be combined with {name}:"):

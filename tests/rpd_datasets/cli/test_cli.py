@@ -94,7 +94,7 @@ def test_score_names_its_distance_which_is_the_one_that_curate_goes_by(capsys, t
     import evaluate
 
     file = write(tmp_path / "g.jsonl", ROW, {"problem": "alone", "solutions": [GOOD]})
-    found, by_default = {}, CurationConfig().resolved().solutions
+    found, by_default = {}, CurationConfig().solutions
     for name, more in ((by_default, []), ("rpd", ["--distance", "rpd"])):
         assert main(["score", str(file), *more]) == 0
         table = capsys.readouterr().out
@@ -149,7 +149,7 @@ def test_a_column_with_marks_may_come_late_and_must_hold_marks(capsys, tmp_path)
 
 def test_report_of_a_file_goes_by_the_distance_that_is_named(capsys, tmp_path):
     file = write(tmp_path / "g.jsonl", ROW)
-    for more, name in (([], CurationConfig().resolved().solutions), (["--distance", "raw"], "raw")):
+    for more, name in (([], CurationConfig().solutions), (["--distance", "raw"], "raw")):
         page = tmp_path / f"{name}.html"
         assert main(["report", str(file), "--json", "--output", str(page), *more]) == 0
         result = json.loads(capsys.readouterr().out)

@@ -103,5 +103,5 @@ def test_lists_and_datasets_give_the_same(num_samples):
 def test_rows_without_distances_are_refused():
     with pytest.raises(InputError, match="no rpd_matrix; run"):
         select_samples([{"problem": "p"}], 3)
-    with pytest.raises(InputError, match="num_samples is 0"):
+    with pytest.raises(InputError, match="num_samples must be >= 1, got 0"):
         select_samples([], 0)

@@ -52,7 +52,7 @@ def a_run(**changes) -> RunSummary:
         "chosen_known": Counter(right=3, marked=5),
         "steps": Counter(asked=12, accepted=9),
         "refused": ["no_steps: empty"],
-        "curves": curves(CurationConfig().resolved(), "minilm"),
+        "curves": curves(CurationConfig(), "minilm"),
     }
     return RunSummary(**{**values, **changes})
 
@@ -62,7 +62,7 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     steps = [["x", "y", "z"], ["x"], ["x", "y", "z", "w", "v"], []]
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [], marks=marks)
     run = RunSummary()
-    run.add_choice(scored, [2, 0], CurationConfig().resolved())
+    run.add_choice(scored, [2, 0], CurationConfig())
     (found,) = run.choices
     assert (found.num_chosen, found.distance) == (2, (0.6, pytest.approx(0.4)))
     assert found.own == found.distance
@@ -72,7 +72,7 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
 
 def test_the_numbers_of_a_run_are_shown_in_lines():
     run = a_run()
-    found = outcome(run, CurationConfig().resolved())
+    found = outcome(run, CurationConfig())
     assert found["median_distance"] == {
         "by": "rpd",
         "selected_by": "pieces",
@@ -100,7 +100,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
 def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_path):
     own = [asdict(Calibration("pieces", "st:another", "", -6.0, 10.0, 99))]
     (tmp_path / "own.json").write_text(json.dumps(own))
-    config = CurationConfig(embedder="st:another").resolved()
+    config = CurationConfig(embedder="st:another")
     found = curves(config, "st:another", str(tmp_path / "own.json"))
     assert (found["rpd"], found[""].chance(0.6), found[""].pairs) == (None, 0.5, 99)
     # What the run says in words is by that file, too.
@@ -117,7 +117,7 @@ def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_p
 
 def test_an_english_encoder_on_another_language_is_said_with_one_that_reads_it():
     def warned(**options):
-        config = CurationConfig(**options).resolved()
+        config = CurationConfig(**options)
         said = outcome(a_run(written=Counter(en=3, zh=1, program=9)), config)["warnings"]
         return [one for one in said if "multilingual-e5-small" in one]
 
@@ -195,7 +195,7 @@ def test_card_manifest_and_terminal_carry_the_health_of_a_run(tmp_path: Path) ->
 def test_who_answered_is_said_and_another_model_than_was_asked_is_one_warning(
     served, line, warning
 ):
-    found = outcome(a_run(served=Counter(served)), CurationConfig().resolved())
+    found = outcome(a_run(served=Counter(served)), CurationConfig())
     said = "".join(text for name, text in outcome_lines({"counts": {}, "outcome": found})[1:-1])
     assert line in said
     assert not {"10.1.2.3", "node7", "/home/ada"} & set(re.split(r"[ ,;()]+", said))
@@ -215,7 +215,7 @@ def test_steps_that_problems_share_are_counted_and_warned_of():
             run.add(problem, Scored(steps, [[None] * 2] * 2, None, ["", ""], [1, 1], []))
         assert (run.steps["steps"], run.steps["distinct_steps"]) == (9, distinct)
         for config, warned in ((chat, not own), (CurationConfig(), False)):
-            said = "; ".join(outcome(run, config.resolved())["warnings"])
+            said = "; ".join(outcome(run, config)["warnings"])
             assert (f"{shared} of 3 problems share a step word for word" in said) == warned
 
 
