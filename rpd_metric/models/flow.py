@@ -282,6 +282,9 @@ class Flow:
         except ServerError as error:
             charged = error.status is None
             raise
+        except BudgetSpent:  # before a further send of this attempt
+            charged = False
+            raise
         finally:
             self.spending.settle(share, reply, charged=charged)
 

@@ -351,7 +351,8 @@ async def test_every_send_counts_against_the_limit_of_requests():
         flow = Flow(load_chat(f"openai:{url}/v1#m"), RequestOptions(max_requests=most))
         asked = (flow(request(f"Question {n}", schema=SCHEMA)) for n in range(30))
         ends = await asyncio.gather(*asked, return_exceptions=True)
-        assert any(isinstance(end, BudgetSpent) for end in ends)
+        assert any("6 requests, 0 new" in str(end) for end in ends if isinstance(end, BudgetSpent))
+        assert flow.spending.written == 0
 
     with Misbehaving("redirects in a circle", 0.0) as server:
         await spend(server.url, 6)
