@@ -14,22 +14,30 @@ kernel kills everything it started. What makes each of these certain:
     as root:  bwrap (files, network, processes) > setpriv > bwrap (user) > prlimit > python
     else:     bwrap (all of it)                                          > prlimit > python
 
+System calls that would hold memory outside these limits are refused, as are those of other
+architectures; on machines other than x86-64 and 64-bit ARM, none is. At most as many sandboxes run
+at once as the machine has processors, whatever processes of a user start them.
+
 What is left open: memory is limited per process, so a program may use `processes` times
-`memory`, and as much as `files` times `disk` again in unnamed files; side channels and
-kernel bugs are not addressed. Needs Linux, bubblewrap 0.8 or newer and util-linux.
+`memory`, and `disk` twice; side channels and kernel bugs are not addressed. Needs Linux,
+bubblewrap 0.8 or newer and util-linux.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Literal
 
 from rpd_metric.grading.isolation import (
@@ -41,6 +49,7 @@ from rpd_metric.grading.isolation import (
     find_tools,
     isolation,
     limited,
+    system_call_filter,
 )
 
 End = Literal["exited", "timed_out", "output_limit"]
@@ -84,7 +93,10 @@ class Sandbox:
 
     def run(self, program: str, stdin: str = "") -> Outcome:
         """Run Python source as a script."""
-        with _files(stdin) as streams, self._started(program, self.limits, streams) as running:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(_turn())
+            streams = stack.enter_context(_files(stdin))
+            running = stack.enter_context(self._started(program, self.limits, streams))
             return running.outcome(self.limits, streams)
 
     def run_pair(self, trusted: str, untrusted: str, stdin: str, limits: Limits) -> Outcome:
@@ -96,6 +108,7 @@ class Sandbox:
         place of the sandbox's own for both.
         """
         with contextlib.ExitStack() as stack:
+            stack.enter_context(_turn())
             streams = stack.enter_context(_files(stdin))
             with contextlib.ExitStack() as ends:
                 to_untrusted, from_trusted = _pipe(ends, ends)
@@ -135,10 +148,10 @@ class Sandbox:
                 told, info = _pipe(ours, theirs)
                 block, go = _pipe(theirs, ours)
                 source = _file(program, theirs)
-                sandboxed = isolation(
-                    self._tools, source=source, disk=self.limits.disk, info=info, block=block
-                )
-                passed = (source, info, block, *pipes)
+                calls = _file(system_call_filter(os.uname().machine), theirs)
+                ends = {"source": source, "info": info, "block": block, "calls": calls}
+                sandboxed = isolation(self._tools, disk=self.limits.disk, **ends)
+                passed = (*ends.values(), *pipes)
                 process = _spawn([*sandboxed, *command], "/", passed, streams)
             with open(told, "rb", closefd=False) as pipe:
                 said = pipe.read()
@@ -215,12 +228,30 @@ def _pipe(reads: contextlib.ExitStack, writes: contextlib.ExitStack) -> tuple[in
     return read, write
 
 
-def _file(text: str, stack: contextlib.ExitStack) -> int:
-    """A file in memory that holds a text and is closed with the stack; nothing is left of it."""
+@contextlib.contextmanager
+def _turn() -> Iterator[None]:
+    """Wait until this user runs fewer programs on this machine than it has processors."""
+    # One process can hold an abstract socket's name; it is free again when that process is gone.
+    names = (f"\0rpd-sandbox-{os.geteuid()}-{turn}" for turn in range(os.cpu_count() or 1))
+    with socket.socket(socket.AF_UNIX) as holder:
+        for name in cycle(names):
+            try:
+                holder.bind(name)
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise
+                time.sleep(0.005)
+        yield
+
+
+def _file(content: str | bytes, stack: contextlib.ExitStack) -> int:
+    """A file in memory with this content, closed with the stack; nothing is left of it."""
     number = os.memfd_create("rpd")
     stack.callback(os.close, number)
     with open(number, "wb", closefd=False) as file:
-        file.write(text.encode("utf-8", errors="replace"))
+        encoded = content if isinstance(content, bytes) else content.encode(errors="replace")
+        file.write(encoded)
         file.seek(0)
     return number
 

@@ -15,6 +15,7 @@ import os
 import select
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -63,22 +64,20 @@ def _program_of(
     """A program as a function from its input to its output."""
 
     def run(given: str) -> str:
-        reads, writes = os.memfd_create("in"), os.memfd_create("out")
-        with open(reads, "wb", closefd=False) as file:
-            file.write(given.encode("utf-8", errors="replace"))
-        os.lseek(reads, 0, os.SEEK_SET)
-        process = os.fork()
-        if process == 0:
-            _run_and_leave(compiled, names, reads, writes)
-        ended = os.pidfd_open(process)
-        in_time = bool(select.select([ended], [], [], seconds)[0])
-        os.kill(process, signal.SIGKILL)
-        _, status = os.waitpid(process, 0)
-        with open(writes, "rb") as file:
-            file.seek(0)
-            printed = file.read().decode("utf-8", errors="replace")
-        os.close(reads)
-        os.close(ended)
+        # Files in memory would not count against the sandbox's disk, and are refused there.
+        with tempfile.TemporaryFile() as reads, tempfile.TemporaryFile() as writes:
+            reads.write(given.encode("utf-8", errors="replace"))
+            reads.seek(0)
+            process = os.fork()
+            if process == 0:
+                _run_and_leave(compiled, names, reads.fileno(), writes.fileno())
+            ended = os.pidfd_open(process)
+            in_time = bool(select.select([ended], [], [], seconds)[0])
+            os.close(ended)
+            os.kill(process, signal.SIGKILL)
+            _, status = os.waitpid(process, 0)
+            writes.seek(0)
+            printed = writes.read().decode("utf-8", errors="replace")
         if not in_time:
             raise TimeoutError
         if status:

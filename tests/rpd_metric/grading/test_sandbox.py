@@ -6,9 +6,11 @@ at files that the test made, so that a sandbox that does not hold fails the test
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from rpd_metric.errors import RPDError
-from rpd_metric.grading.isolation import Limits, SandboxError
+from rpd_metric.grading.isolation import Limits, SandboxError, system_call_filter
 from rpd_metric.grading.sandbox import Sandbox
 
 if shutil.which("bwrap") is None:
@@ -197,6 +199,84 @@ def test_a_fork_bomb_is_bounded(sandbox, mark):
     assert "BlockingIOError" in outcome.stderr
     assert 1 < len(outcome.stdout.split()) <= LIMITS.processes
     assert processes(mark) == []
+
+
+OUTSIDE_THE_LIMITS = """
+import ctypes, errno, platform
+libc = ctypes.CDLL(None, use_errno=True)
+calls = {
+    "x86_64": [("shmget", 29, 0, 1 << 20, 0o1600), ("semget", 64, 0, 1, 0o1600),
+               ("msgget", 68, 0, 0o1600), ("mq_open", 240, b"q", 0o102, 0o600, None),
+               ("memfd_create", 319, b"m", 0), ("keyctl", 250, 0, -3, 0), ("bpf", 321, 0, 0, 0),
+               ("perf_event_open", 298, 0, 0, -1, -1, 0),
+               ("io_uring_setup", 425, 4, ctypes.create_string_buffer(200))],
+    "aarch64": [("shmget", 194, 0, 1 << 20, 0o1600), ("keyctl", 219, 0, -3, 0)],
+}
+for name, *call in calls[platform.machine()]:
+    answer = libc.syscall(*call)
+    if answer >= 0 or ctypes.get_errno() != errno.ENOSYS:
+        print(name, "is answered")
+print("end")
+"""
+# getpid of 32-bit x86: push rbx; mov eax, 20; int 0x80; pop rbx; ret
+OTHER_ARCHITECTURE = """
+import ctypes, mmap
+memory = mmap.mmap(-1, 4096, prot=7)
+memory.write(bytes.fromhex("53b814000000cd805bc3"))
+address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+print(ctypes.CFUNCTYPE(ctypes.c_int)(address)())
+"""
+
+
+def test_memory_that_no_limit_counts_and_rarely_used_parts_of_the_kernel_are_refused(sandbox):
+    assert sandbox.run(OUTSIDE_THE_LIMITS).stdout == "end\n"
+    if os.uname().machine == "x86_64":
+        assert sandbox.run(OTHER_ARCHITECTURE).stdout == f"{-errno.ENOSYS}\n"
+
+
+@pytest.mark.parametrize(("machine", "audit"), [("x86_64", 0xC000003E), ("aarch64", 0xC00000B7)])
+def test_the_filter_of_each_machine_refuses_its_own_numbers_and_other_machines(machine, audit):
+    refused = {"x86_64": {29, 71, 250, 425}, "aarch64": {186, 194, 219, 425}}[machine]
+
+    def answer(number: int, architecture: int) -> int:
+        program, data, at = system_call_filter(machine), {0: number, 4: architecture}, 0
+        while True:
+            code, if_true, if_false, value = struct.unpack_from("=HBBI", program, 8 * at)
+            at += 1
+            if code == 0x06:  # return
+                return value
+            if code == 0x20:  # load
+                loaded = data[value]
+            else:
+                true = loaded == value if code == 0x15 else loaded >= value
+                at += if_true if true else if_false
+
+    enosys, allowed = 0x50000 + errno.ENOSYS, 0x7FFF0000
+    assert {answer(number, audit) for number in refused} == {enosys}
+    assert answer(0x40000000, audit) == answer(1, audit ^ 1) == enosys
+    assert answer(1, audit) == answer(63, audit) == allowed
+
+
+def test_no_more_programs_run_at_once_than_the_machine_has_processors():
+    program = (
+        "import time; start = time.monotonic(); time.sleep(0.3); print(start, time.monotonic())"
+    )
+    threads = f"""from concurrent.futures import ThreadPoolExecutor
+from rpd_metric.grading.sandbox import Sandbox
+sandbox = Sandbox()
+with ThreadPoolExecutor(8) as pool:
+    for outcome in pool.map(lambda _: sandbox.run({program!r}), range({os.cpu_count()} + 1)):
+        print(outcome.stdout, end="")
+"""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", threads], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    lines = "".join(process.communicate(timeout=60)[0] for process in processes).splitlines()
+    times = [tuple(map(float, line.split())) for line in lines]
+    assert len(times) == 2 * (os.cpu_count() + 1)
+    at_once = [sum(start <= moment < end for start, end in times) for moment, _ in times]
+    assert max(at_once) <= os.cpu_count()
 
 
 def test_missing_bubblewrap_is_named(monkeypatch, tmp_path):
