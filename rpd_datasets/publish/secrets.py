@@ -2,8 +2,9 @@
 
 Tokens are found by the prefixes and assignments of the table below and, with the extra `secrets`,
 by the several hundred rules of kingfisher; not by entropy, since mathematics and programs are full
-of strings that look random. Secrets, and local paths in text files, stop a push; addresses and home
-folders in solutions are warnings.
+of strings that look random. Escapes of JSON, programs, LaTeX and URLs, characters without width,
+breaks inside a token and base64 are undone before the search. Secrets, and local paths in text
+files, stop a push; addresses and home folders in solutions are warnings.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 # A token begins where no word goes on; escapes such as \n were replaced before.
 _START = r"(?<![A-Za-z0-9_-])"
 # The value of an assignment: letters and digits, and no call, variable or placeholder.
-_VALUE = r"(?=[^\s\"']*\d)(?=[^\s\"']*[A-Za-z])(?![^\s\"']*[(<${*])[^\s\"',;]"
+_VALUE = r"(?=[^\s\"']{0,200}?\d)(?=[^\s\"']{0,200}?[A-Za-z])(?![^\s\"']{0,200}?[(<${*])[^\s\"',;]"
 _NAME = (
     r"[\w.-]{0,40}(?:passw(?:or)?d|pwd|secret|api_?key|access_?key|(?:access|auth)_?token)\w{0,20}"
 )
@@ -41,8 +42,25 @@ TOKENS = {
         "GitHub Token": _START + r"(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_\w{30,})",
         "GitLab Token": _START + r"glpat-[\w-]{20,}",
         "AWS Access Key": _START + r"(?:AKIA|ASIA)[A-Z2-7]{16}(?![A-Za-z0-9])",
-        "Google API Key": _START + r"(?:AIza[\w-]{35}|GOCSPX-[\w-]{28})",
+        "AWS Secret Key": r"(?i:aws_?secret(?:_?access)?_?key)[\"']?\s{0,9}[:=]\s{0,9}[\"']?"
+        r"(?=[a-z/+]*[A-Z0-9])[\w/+]{40}(?![\w/+])",
+        "Azure Storage Key": r"(?i:account_?key)[\"']?\s{0,9}[:=]\s{0,9}[\"']?[\w/+]{86}==",
+        "Azure Signature": r"[?&]sig=[\w/+-]{43}=",
+        "Google API Key": _START + r"(?:AIza[\w-]{35}|GOCSPX-[\w-]{28}|ya29\.[\w-]{20,})",
         "Slack Token": _START + r"xox[abeoprs]-[\w-]{10,}",
+        "Webhook": r"(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/[\w/-]{20,}"
+        r"|\bwhsec_[\w/+-]{24,}",
+        "Telegram Token": _START + r"\d{8,10}:AA[\w-]{33}(?![\w-])",
+        "Discord Token": _START + r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,38}(?![\w-])",
+        "Mailgun Key": _START
+        + r"(?:key-[0-9a-f]{32}|[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8})(?![\w-])",
+        "Notion Token": _START + r"(?:ntn_[A-Za-z0-9]{40,}|secret_[A-Za-z0-9]{43}(?!\w))",
+        "Tavily Key": _START + r"tvly-(?=[\w-]*\d)[\w-]{20,}",
+        "Kaggle Key": r"\bKGAT_[0-9a-f]{32}|[\"']key[\"']\s{0,9}:\s{0,9}[\"'][0-9a-f]{32}[\"']",
+        "Docker Login": r"[\"']auth[\"']\s{0,9}:\s{0,9}[\"'](?=[^\"']{0,99}[A-Z])"
+        r"(?:[A-Za-z0-9+/]{4}){2,}[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/][A-Za-z0-9+/=])[\"']",
+        "Login of npm": r":_(?:auth(?:Token)?|password)\s{0,9}=\s{0,9}[\"']?[\w+/=-]{8,}",
+        "Login of netrc": r"\bmachine\s{1,9}\S{1,99}\s{1,9}login\s{1,9}\S{1,99}\s{1,9}password\s",
         "Stripe Key": _START + r"[rs]k_live_[A-Za-z0-9]{20,}",
         "npm Token": _START + r"npm_[A-Za-z0-9]{36}",
         "PyPI Token": _START + r"pypi-AgE[\w-]{50,}",
@@ -52,7 +70,8 @@ TOKENS = {
         "Replicate Token": _START + r"r8_[A-Za-z0-9]{30,}",
         "xAI Key": _START + r"xai-[A-Za-z0-9]{40,}",
         "JSON Web Token": _START + r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
-        "Private Key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
+        "Private Key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----|PuTTY-User-Key-File-\d"
+        r"|AGE-SECRET-KEY-1[0-9A-Z]{50,}",
         "Authorization Header": r"(?i:authorization[\"']?\s*[:=]\s*[\"']?)?\b(?i:bearer|basic)\s+"
         r"(?=[\w.~+/=-]*\d)(?=[\w.~+/=-]*[A-Za-z])[\w.~+/=-]{20,}",
         "Password in a URL": r"\b[a-z][a-z0-9+]{0,20}://[^\s:/@\"'<>{}$]+:[^\s:/@\"'<>{}$]{3,}@[\w.-]+",
@@ -61,8 +80,18 @@ TOKENS = {
         rf"|[A-Z0-9_]{{0,40}}(?:PASSWORD|PASSWD|SECRET|API_?KEY|TOKEN)[A-Z_]{{0,20}}={_VALUE}{{8,}})",
     }.items()
 }
-# Escapes inside strings of programs and of JSON, of any depth.
-ESCAPE = re.compile(r"\\+(?:[nrtbf]|u[0-9a-fA-F]{4}|([\"'/]))")
+# Escapes in strings of programs and of JSON, of any depth, in LaTeX, Markdown and URLs.
+ESCAPE = re.compile(
+    r"(?<!\\)\\++(?:(?P<line>[nr])|[tbf]|u(?P<code>[0-9a-fA-F]{4})|(?P<sign>[\"'/_&#$%{}.+-]))"
+    r"|\{\\(?P<underscore>_)\}|%(?:25)*(?P<byte>[2-7][0-9a-fA-F])"
+)
+INVISIBLE = re.compile(r"[\u00ad\u034f\u180e\u200b-\u200f\u2060-\u2064\ufe0f\ufeff]")
+# A word that may be the beginning of a token, at the end of a line, before one that may go on.
+WRAPPED = re.compile(
+    r"(?<!\S)(?=\S+[\dA-Z_-])(\S{4,}+)[ \t]*+\r?\n[ \t>#*|]*+(?=[\w+/=.-]{0,99}?[\dA-Z_=])"
+)
+BASE64 = re.compile(r"[A-Za-z0-9_+/-]{16,}")
+READABLE = re.compile(rb"[\t\n\r -~]{12,}")
 EMAIL = re.compile(
     r"(?<![\w.+-])[A-Za-z0-9][\w.+-]*@(?:[A-Za-z0-9-]+\.)+(?:[A-Za-z]{2,24})(?![\w-])"
 )
@@ -80,6 +109,7 @@ PIECE = re.compile(rb'<script type="text/plain"[^>]*>([\w+/=]+)<')
 # Vocabularies hold every scrap of text there is.
 VOCABULARIES = ("tokenizer*.json", "vocab*", "merges.txt")
 SHOWN = 24
+BLOCK = 1 << 20  # characters of a text file at a time
 
 
 @dataclass(frozen=True)
@@ -124,14 +154,21 @@ def _in_lines(name: str, path: Path | bytes, home: Path | None) -> Iterator[Find
     # A home directly under the root, as a container's user may have, would match half of all text.
     own = str(home) if home is not None and len(home.parts) > 2 else None
     with path.open("rb") if isinstance(path, Path) else BytesIO(path) as raw:
-        for number, line in enumerate(TextIOWrapper(raw, "utf-8", errors="replace"), start=1):
-            for kind, excerpt in secrets_in(line):
-                yield Finding(name, f"line {number}", kind, excerpt, refused=True)
-            found = LOCAL_PATHS.search(line)
-            start = found.start() if found else line.find(own) if own else -1
-            if start >= 0:
-                excerpt = line[start : start + SHOWN].strip()
-                yield Finding(name, f"line {number}", "path of this machine", excerpt, refused=True)
+        lines, first = TextIOWrapper(raw, "utf-8", errors="replace"), 1
+        while block := lines.readlines(BLOCK):
+            secrets = set(secrets_in("".join(block)))
+            for number, line in enumerate(block, first):
+                for kind, excerpt in secrets_in(line) if secrets else ():
+                    secrets.discard((kind, excerpt))
+                    yield Finding(name, f"line {number}", kind, excerpt, refused=True)
+                found = LOCAL_PATHS.search(line)
+                start = found.start() if found else line.find(own) if own else -1
+                if start >= 0:
+                    text = line[start : start + SHOWN].strip()
+                    yield Finding(name, f"line {number}", "path of this machine", text, True)
+            where = f"over lines, from line {first} on"
+            yield from (Finding(name, where, *secret, refused=True) for secret in sorted(secrets))
+            first += len(block)
 
 
 def _in_rows(name: str, texts: Iterable[tuple[int, str, str]]) -> Iterator[Finding]:
@@ -154,12 +191,37 @@ def secrets_in(text: str) -> Iterator[tuple[str, str]]:
     >>> list(secrets_in('print("key:\\\\nhf_' + "aB3x" * 8 + '")'))
     [('Hugging Face Token', 'hf_aB3…')]
     """
-    text = ESCAPE.sub(lambda escape: escape[1] or " ", text)
-    found = [(kind, match[0]) for kind, rule in TOKENS.items() for match in rule.finditer(text)]
-    yield from ((kind, token[:6] + "…") for kind, token in found)
-    for kind, secret in _by_kingfisher(text):
-        if not any(token in secret or secret in token for _, token in found):
+    plain = INVISIBLE.sub("", ESCAPE.sub(_unescaped, text))
+    unwrapped = WRAPPED.sub(r"\1", plain)
+    forms = dict.fromkeys((plain, unwrapped, "\n".join(_decoded(unwrapped))))
+    found = {
+        (kind, match[0][:6] + "…"): match[0]
+        for form in forms
+        for kind, rule in TOKENS.items()
+        for match in rule.finditer(form)
+    }
+    yield from found
+    known = "\n".join(found.values())
+    for kind, secret in dict.fromkeys(pair for form in forms for pair in _by_kingfisher(form)):
+        if secret not in known and not any(token in secret for token in found.values()):
             yield kind, secret[:4] + "…"
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = int(escape["code"] or escape["byte"] or "20", 16)
+    if escape["line"]:
+        return "\n"
+    # A half of a surrogate pair is no character.
+    return escape["sign"] or escape["underscore"] or (" " if 0xD800 <= code < 0xE000 else chr(code))
+
+
+def _decoded(text: str) -> Iterator[str]:
+    """What can be read of base64, wherever in a word it begins."""
+    for word in BASE64.findall(text):
+        for start in range(4):
+            length = len(word) - start
+            block = word[start : len(word) - (length % 4 == 1)] + "=" * 2
+            yield from map(bytes.decode, READABLE.findall(base64.b64decode(block, b"-_")))
 
 
 def _by_kingfisher(text: str) -> list[tuple[str, str]]:

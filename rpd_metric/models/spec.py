@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from base64 import b64encode
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any
@@ -41,9 +42,14 @@ class Address:
         return self.url.removesuffix("/v1")
 
     def hide(self, text: str) -> str:
-        """`text` on one line, shortened, with the key cut out wherever it appears."""
+        """`text` on one line, shortened, with the key cut out wherever it or its base64 appears."""
         if self.key and len(self.key) >= SHORTEST_SECRET:
             text = text.replace(self.key, "[key]")
+            for before in range(3):  # bytes in front of the key, in its group of three
+                encoded = b64encode(b"_" * before + self.key.encode()).decode().rstrip("=")
+                inner = encoded[before and before + 1 : len(encoded) - 1]
+                for form in (inner, inner.translate(str.maketrans("+/", "-_"))):
+                    text = re.sub(rf"[\w+/-]?{re.escape(form)}[\w+/=-]{{0,3}}", "[key]", text)
         line = " ".join(text.split())
         return line if len(line) <= 300 else f"{line[:300]}..."
 

@@ -60,6 +60,7 @@ _SURROGATE_PAIR = re.compile(r"(?i)\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}")
 _ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)", re.DOTALL)
 _CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _WORD = re.compile("[a-z]+")
+_WORDS_LOOKED_UP = 50  # each takes a pass over the prompt
 _QUOTE = "[\"'“”‘’]"
 _NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
 UNESCAPED_QUOTE = re.compile(r'(?<!\\)(?:\\\\)*"')
@@ -115,7 +116,7 @@ def occurs_in(value: dict[str, Any], text: str) -> bool:
     """Whether an object's keys and values follow each other in a text, whatever the punctuation."""
     lower = text.lower()
     words = _WORD.findall(" ".join(_leaves(value, texts_only=True)).lower())
-    if not all(word in lower for word in words):
+    if not all(word in lower for word in words[:_WORDS_LOOKED_UP]):
         return False  # nearly always, and spares a long text the rest
     return _letters("".join(_leaves(value))) in _letters(_unescaped(escape_latex(text)))
 

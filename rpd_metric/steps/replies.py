@@ -33,7 +33,7 @@ Read = TypeVar("Read")
 
 # Raised whenever the same reply could be read or refused differently; part of a summarizer's
 # fingerprint.
-PARSER_VERSION = 3
+PARSER_VERSION = 4
 
 # Of a step's runs of three words, the share that the prompt also has.
 COPIED = 0.6
@@ -47,8 +47,11 @@ _BOX = re.compile(r"boxed(?:_json)?\s*\{")
 # An opening brace, a key and a colon: where an object may begin. The quotes may be missing,
 # typographic, or escaped once too often.
 _OBJECT_START = re.compile(r"\{\s*\\*[\"'“‘]?\w[\w -]{0,40}\\*[\"'”’]?\s*:")
-# The answer's brace is near its key; a model in a loop can give thousands.
+# The answer's brace is near its key, the key near the end; a model in a loop can give thousands.
 _BRACES_TRIED = 20
+_KEYS_TRIED = 20
+# Of all attempts together: mending can take a second for one object (`loose_json.py`).
+_MENDED_CHARACTERS = 20_000
 _STEP_NUMBER = re.compile(r"^step\s+\d+\s*[:.)–—-]\s*", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -144,10 +147,10 @@ def _key(name: str) -> re.Pattern[str]:
 def _objects(key: str, text: str, finish_reason: str | None) -> Iterator[dict[str, Any]]:
     """Every JSON object in a reply that has the key, the last one first; none mended if cut off."""
     text = escape_latex(_answer(text, finish_reason))
-    keys = [match.start() for match in _key(key).finditer(text)]
+    keys = [match.start() for match in _key(key).finditer(text)][-_KEYS_TRIED - 1 :]
     braces = [match.start() for match in _OBJECT_START.finditer(text)]
-    end = len(text)
-    for before, at in reversed(list(zip([0, *keys], keys, strict=False))):
+    end, mendable = len(text), _MENDED_CHARACTERS
+    for before, at in [*zip([0, *keys], keys, strict=False)][: -_KEYS_TRIED - 1 : -1]:
         # Reaching back past an earlier key would find that key's object again.
         starts = braces[bisect_left(braces, before) : bisect_left(braces, at)]
         nearest = starts[: -_BRACES_TRIED - 1 : -1]
@@ -156,6 +159,10 @@ def _objects(key: str, text: str, finish_reason: str | None) -> Iterator[dict[st
             candidates += [(decode_mended, start, end) for start in nearest]
         end = nearest[0] if nearest else at
         for decoder, start, stop in candidates:
+            if decoder is decode_mended:
+                mendable -= stop - start
+                if mendable < 0:
+                    break
             found = decoder(text[start:stop])
             if key in found:
                 yield found

@@ -101,11 +101,12 @@ from rpd_metric.grading.code import extract_code
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 from rpd_metric.steps.replies import parse_steps
 from rpd_metric.steps.vocabulary import find_methods
+from rpd_datasets.publish.secrets import emails_in, secrets_in
 
 
 def read_reply(text):
     try:
-        parse_steps(text)
+        parse_steps(text, sent=text)
     except ReplyError:
         pass
 
@@ -117,6 +118,17 @@ def compare(text):
 def summarize(text):
     ExtractiveSummarizer().steps(None, text)
 
+
+def find_secrets(text):
+    return *secrets_in(text), *emails_in(text)
+
+
+# A quadratic reader takes minutes for these.
+LOOPS = ['{"logical_steps": []}', '{"logical_steps": ["a", ', 'PASSWORD="a', "\\\\", "\\\\_", "%25"]
+for reader in (read_reply, find_secrets):
+    for run in (*LOOPS, "bearer ", "a1b2\\n", "sk-a1-", "aB3x"):
+        busy_with(f"{reader.__name__} on many {run!r}")
+        reader(run * (200_000 // len(run)))
 
 readers = (final_answer, compare, extract_code, summarize, find_methods, read_reply)
 for reader in readers:

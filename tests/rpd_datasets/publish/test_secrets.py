@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +23,19 @@ PLANTED = {
     "GitHub Token": "ghp_" + MIXED[:36],
     "GitLab Token": "glpat-" + MIXED[:20],
     "AWS Access Key": "AKIA" + "ABCD2345" * 2,
+    "AWS Secret Key": "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG+bPxRfiCYzzzzzzKEYa",
+    "Azure Storage Key": "AccountName=a;AccountKey=" + MIXED[:86] + "==",
+    "Azure Signature": "https://a.blob.core.windows.net/b?sv=2024&sig=" + MIXED[:43] + "=",
+    "Webhook": "whsec_" + MIXED[:32],
+    "Telegram Token": "123456789:AA" + MIXED[:33],
+    "Discord Token": "MTk4" + MIXED[:22] + ".Gx1y2z." + MIXED[:38],
+    "Mailgun Key": "key-" + HEX[:32],
+    "Notion Token": "ntn_" + MIXED[:46],
+    "Tavily Key": "tvly-dev-" + MIXED[:32],
+    "Kaggle Key": '{"username":"ada","key":"' + HEX[:32] + '"}',
+    "Docker Login": '{"auths": {"docker.io": {"auth": "YWRhOmh1bnRlcjI="}}}',
+    "Login of npm": "//registry.host.com/:_authToken=" + MIXED[:36],
+    "Login of netrc": "machine api.host.com login ada password hunter2",
     "Google API Key": "AIza" + MIXED[:35],
     "Slack Token": "xoxb-" + "123456789012-" * 2 + MIXED[:24],
     "Stripe Key": "sk_live_" + MIXED[:24],
@@ -39,6 +54,16 @@ PLANTED = {
 }
 
 
+OTHERS = {
+    "Google API Key": "ya29.a0" + MIXED[:80],
+    "Webhook": "https://discord.com/api/webhooks/123456789012345678/" + MIXED[:68],
+    "Mailgun Key": HEX[:32] + "-0a1b2c3d-4e5f6a7b",
+    "Kaggle Key": "KGAT_" + HEX[:32],
+    "Private Key": "AGE-SECRET-KEY-1" + "QPZRY9X8" * 7 + "GF",
+    "Private Key ": "PuTTY-User-Key-File-3: ssh-ed25519",
+}
+
+
 def forms(secret: str) -> list[str]:
     escaped = json.dumps(secret)[1:-1]
     return [
@@ -48,6 +73,24 @@ def forms(secret: str) -> list[str]:
         f'\\"{escaped}\\"',
         json.dumps({"a": [1, secret]}),
         json.dumps(json.dumps({"a": ["x\n" + secret]})),
+        rf"\texttt{{{secret.replace('_', chr(92) + '_')}}}",
+        secret.replace("_", r"{\_}"),
+        "\u200b".join(secret),
+        "https://host.com/?q=" + quote(secret, safe=""),
+        "https://host.com/?q=" + quote(quote(secret, safe="")),
+        "x: " + base64.b64encode(secret.encode()).decode(),
+        "x/" + base64.urlsafe_b64encode(b"user:" + secret.encode()).decode(),
+        base64.encodebytes(f"user:{secret}\n".encode() * 3).decode(),
+    ]
+
+
+def wrapped(token: str) -> list[str]:
+    middle = len(token) // 2
+    halves = token[:middle], token[middle:]
+    return [
+        f"The key is\n{token[:20]}\n{token[20:]}\nand it works.",
+        *(end.join(halves) for end in ("\n", "\r\n", "\n> ", "  \n    ", r"\n")),
+        json.dumps({"a": "\n".join(halves)}),
     ]
 
 
@@ -61,6 +104,25 @@ def test_a_secret_is_found_plain_escaped_nested_and_in_json_without_being_shown(
         found = dict(secrets_in(text))
         assert kind in found, text
         assert len(found[kind]) <= 7
+
+
+@pytest.mark.parametrize(("kind", "secret"), OTHERS.items())
+def test_what_else_services_give_out_is_found(kind: str, secret: str) -> None:
+    for text in forms(secret):
+        assert kind.strip() in dict(secrets_in(text)), text
+
+
+@pytest.mark.parametrize("kind", [kind for kind in PLANTED if not set(PLANTED[kind]) & set(' "')])
+def test_a_secret_that_is_wrapped_over_lines_is_found(kind: str) -> None:
+    for text in wrapped(PLANTED[kind]):
+        assert kind in dict(secrets_in(text)), text
+
+
+def test_a_wrapped_secret_in_a_file_of_text_is_refused() -> None:
+    first, *others = wrapped(PLANTED["Groq Key"])
+    for text in (first, others[0]):
+        (finding,) = look_through({"README.md": f"fine\n{text}\nfine\n".encode()})
+        assert (finding.kind, finding.refused) == ("Groq Key", True)
 
 
 @given(
@@ -120,6 +182,8 @@ def test_a_path_of_this_machine_in_a_file_of_text_is_refused_wherever_the_home_l
         'password = input("8 letters"), token = tokens[i], secret = get_secret("a1")',
         r"\nu = 3, \text{a bearer of good news}, \theta",
         "API_KEY=$KEY_1 and PASSWORD=<your password 1>",
+        '{"auth": "administrator", "key": "value"}, :_authToken=${NPM_TOKEN}',
+        "machine learning with a login and a password, 0123456789:AA, 50%20 of $a\\_{12345678}$",
     ],
 )
 def test_words_formulas_and_programs_are_no_secrets_and_no_paths(text: str) -> None:

@@ -1,6 +1,8 @@
 """Model specs: read in one place, and every kind that is registered can be loaded."""
 
+import base64
 import contextlib
+import re
 import traceback
 from importlib.util import find_spec
 from pkgutil import resolve_name
@@ -17,7 +19,7 @@ from rpd_metric.models.kinds import (
     load_chat,
     load_embedder,
 )
-from rpd_metric.models.spec import ModelSpec
+from rpd_metric.models.spec import Address, ModelSpec
 from rpd_metric.steps.summarizers import (
     SUMMARIZERS,
     asks_chat_model,
@@ -26,6 +28,18 @@ from rpd_metric.steps.summarizers import (
 )
 
 SECRET = "sk-very-secret-0123456789"
+
+
+@pytest.mark.parametrize("key", [SECRET, SECRET[:-1], SECRET[:-2], "hf_?>?>?>~~~"])
+@pytest.mark.parametrize("before", ["", "a", "user:", "Bearer ", '{"key": "'])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_a_key_is_cut_out_of_a_text_in_base64_too(key, before, encode):
+    said = encode(f"{before}{key}{before and 'and more'}".encode()).decode()
+    shown = Address("http://a", None, key).hide(f"wrong key {said}, {key}.")
+    words = [word[at:] for word in re.findall(r"[\w+/-]+", shown) for at in range(4)]
+    readable = [base64.b64decode(word[: len(word) // 4 * 4], b"-_") for word in words]
+    assert key not in shown
+    assert not any(key[at : at + 3].encode() in b"".join(readable) for at in range(len(key) - 2))
 
 
 @pytest.mark.parametrize("kind", [*CHAT_MODELS.values(), *EMBEDDERS.values()])
