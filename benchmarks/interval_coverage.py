@@ -20,7 +20,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, stdtr, stdtrit
 
-from rpd_datasets.comparison.paired import APART, PASS, Solved, compare
+from rpd_datasets.comparison.paired import (
+    APART,
+    PASS,
+    PLACEBO,
+    STRATEGIES,
+    TEXTS,
+    Solved,
+    compare,
+)
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import holm_rows
@@ -191,9 +199,10 @@ def way_alarms(
     """Share of tables of `rpd compare` on two equal models that call them different, by measure.
 
     Both have the same chances of a right sample and of each strategy on each problem. Not `named`,
-    solutions are points around their strategy's, and distances those between points.
+    solutions are points around their strategy's, and distances those between points; texts have
+    lengths that tell nothing.
     """
-    rng, called = np.random.default_rng(0), dict.fromkeys(("any", PASS, "ways", APART), 0)
+    rng, called = np.random.default_rng(0), dict.fromkeys(("any", PASS, STRATEGIES, APART), 0)
     for _ in range(repeats):
         right = rng.binomial(np.transpose([samples]), draw_chances(EVEN, rng, (problems,)))
         solved = []
@@ -204,8 +213,10 @@ def way_alarms(
                 rng.normal(size=(strategies, 3))[chosen] + rng.normal(size=(len(chosen), 3)) / 3
             )
             apart = np.linalg.norm(points[:, None] - points[None], axis=2) / 4
-            labels = [f"strategy {one}" for one in chosen] if named else None
-            solved.append(Solved(f"{number}", ["a"] * counts[0] + ["b"] * counts[1], apart, labels))
+            labels = [f"strategy {place}" for place in chosen] if named else None
+            owners = ["a"] * counts[0] + ["b"] * counts[1]
+            texts = ["1" * length for length in rng.integers(1, 1_000, len(chosen))]
+            solved.append(Solved(f"{number}", owners, apart, labels, texts))
         results = [
             Results(
                 name,
@@ -218,9 +229,9 @@ def way_alarms(
             for name, counts, drawn in zip("ab", right.tolist(), samples, strict=True)
         ]
         told = {
-            one.measure if one.measure in called else "ways"
-            for one in compare({"A": results}, {"A": solved})
-            if one.p < 0.05
+            APART if gap.measure == TEXTS else gap.measure
+            for gap in compare({"A": results}, {"A": solved})
+            if gap.measure != PLACEBO and gap.p is not None and gap.p < 0.05
         }
         for name in told | ({"any"} if told else set()):
             called[name] += 1
@@ -229,7 +240,7 @@ def way_alarms(
 
 def print_ways(repeats: int) -> None:
     """The table of docs/evaluation.md."""
-    print("| problems | samples | strategies | any | pass@k | how varied | apart |")
+    print("| problems | samples | strategies | any | pass@k | effective | apart, texts |")
     print("| ---: | ---: | --- | ---: | ---: | ---: | ---: |", flush=True)
     for problems, samples in ((30, (16, 16)), (30, (4, 64)), (134, (8, 8))):
         for strategies, named in ((2, True), (5, True), (5, False)):

@@ -1,10 +1,11 @@
 """`rpd compare`: compare two models or more on the same problems.
 
-Tell what two or more models solve, and how: pass@k by both estimates, how varied their right
-solutions are at an equal number, and whether they go different ways, each with an interval over
-problems and corrected for everything in the table. A model is a log of an evaluation (a folder of
-logs), a curated folder or a file of solutions; NAME=PATH names it. The first is compared with every
-other one. In a pipe the output is Markdown for a model card.
+Tell what two or more models solve, and how: pass@k by both estimates, and of their right solutions
+how many strategies they use and whether they use others, each with an interval over problems and
+corrected for everything in the table. Where strategies are not known (no chat model sorts them, no
+column names them), texts are compared, beside placebos such as long against short. A model is a log
+of an evaluation (a folder of logs), a curated folder or a file of solutions; NAME=PATH names it.
+The first is compared with every other one. In a pipe the output is Markdown for a model card.
 
 Example: rpd compare base.eval tuned.eval --output page.html
 """
@@ -20,16 +21,15 @@ from typing import Any
 from rpd_datasets.cli.arguments import add_command, add_models
 from rpd_datasets.cli.output import Progress, scoring
 from rpd_datasets.comparison import paired
-from rpd_datasets.comparison.side_by_side import plot, write_page
+from rpd_datasets.comparison.side_by_side import plot, write_comparison
 from rpd_datasets.config import AUTO, Choices, CurationConfig
 from rpd_datasets.curation.curated import check_models
-from rpd_datasets.curation.models import load_models
+from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.evaluation.results import Results, find_logs, read_results, read_solutions
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.options import add_options, options_from
-from rpd_metric.distance.calibration import calibration
 from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
@@ -47,7 +47,7 @@ def add_to(commands: Any) -> None:
     add("--plot", type=Path, metavar="FILE", help="draw pass@k and its differences")
     help = (
         "how far apart right solutions are, one of %(choices)s; none compares pass@k alone "
-        f"(default: {CurationConfig().resolved().solutions}, or strategies that a chat model names "
+        f"(default: {CurationConfig().solutions}, or strategies that a chat model names "
         "where one is the --summarizer)"
     )
     add("--distance", choices=Choices(NONE), metavar="NAME", help=help)
@@ -82,7 +82,7 @@ def _compare(args: argparse.Namespace) -> None:
         problems=choice,
         solutions=choice,
         seed=args.seed,
-    ).resolved()
+    )
     check_models(config)
     spec = options_from(InputSpec, args, columns=options_from(Columns, args))
     with Progress("Reading solutions", len(args.models)) as line:
@@ -93,32 +93,42 @@ def _compare(args: argparse.Namespace) -> None:
         # What cannot be compared is refused before solutions are looked at.
         groups = paired.by_benchmark(results, different_settings=args.different_settings)
         solved: dict[str, list[paired.Solved]] = {}
+        measured_by = ""
         if args.distance != NONE:
             line.stage("Loading models")
             models = load_models(config)
-            chat, cut = asks_chat_model(config.summarizer), config.truncate_dim
-            curve = calibration(config.solutions, models.embedder.name, chat=chat, truncate_dim=cut)
+            measured_by = _measured_by(config, models)
             total = sum(len(group[0].marks) for group in groups.values())
             line.stage("Comparing solutions", total)
             with scoring(models.flows, line) as done:
                 more: dict[str, Any] = {"most": args.max_right, "on_problem": done}
                 for title, group in groups.items():
-                    work = paired.solve_together(group, config, models, curve, **more)
+                    work = paired.solve_together(group, config, models, **more)
                     solved[title] = asyncio.run(work)
         differences = paired.compare(groups, solved, config.solutions)
         if args.plot:
             plot(groups, differences, args.plot)
         if args.output:
-            write_page(args.output, groups, differences, solved)
+            write_comparison(args.output, groups, differences, solved, measured_by)
     if args.json:
         facts = {
-            "models": [one.as_record() for group in groups.values() for one in group],
+            "models": [model.as_record() for group in groups.values() for model in group],
             "distance": config.solutions,
+            "measured_by": measured_by,
+            "differences": differences,
+            "sentences": paired.sentences(differences),
         }
-        said = {"differences": differences, "sentences": paired.sentences(differences)}
-        print(json.dumps(facts | said, default=vars))
+        print(json.dumps(facts, default=vars))
     else:
-        print(paired.comparison_text(groups, differences))
+        print(paired.comparison_text(groups, differences, measured_by))
+
+
+def _measured_by(config: CurationConfig, models: Models) -> str:
+    """What makes the distances or strategies of a comparison, in words."""
+    parts = [f"`{config.solutions}`", f"encoder `{models.embedder.name}`"]
+    if config.reads_steps or asks_chat_model(config.summarizer):
+        parts.insert(1, f"steps by {models.summarizer.name}")
+    return ", ".join(parts)
 
 
 def _read(place: str, spec: InputSpec, args: argparse.Namespace) -> list[Results]:

@@ -1,9 +1,14 @@
 """Comparing models on the same problems: differences, tables, plain sentences.
 
-Differences are of the unbiased pass@k, of how many ways the right solutions go, and of whether two
-models go different ways. A difference's band holds for all of its k at once, and what is called
-different is so after a correction for everything in the table: if all models are equal, one table
-in twenty says anything else (`docs/evaluation.md`, `docs/statistics.md`).
+Differences are of the unbiased pass@k and of right solutions. Where strategies are known, by name
+or because a chat model sorted them, they are of strategies: how many a model uses, and whether two
+use others. Elsewhere they are of texts, whose distance measures wording, length and language
+together with the method: beside them are placebos, differences of the same solutions that no
+strategy explains, and a p value that a placebo reaches is not given.
+
+A difference's band holds for all of its k at once, and what is called different is so after a
+correction for everything in the table: if all models are equal, one table in twenty says anything
+else (`docs/evaluation.md`, `docs/statistics.md`).
 
 As many right solutions count of either model as the one with fewer has, averaged over all draws of
 so many: no draw is made, the averages have closed forms.
@@ -16,7 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import chain, groupby, zip_longest
+from itertools import groupby, zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -25,56 +30,54 @@ import numpy.typing as npt
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import score_all
-from rpd_datasets.evaluation.reporting import percent, table_text
+from rpd_datasets.evaluation.reporting import percent, scale_remarks, table_text
 from rpd_datasets.evaluation.results import FILES, Results, powers_of_two
+from rpd_datasets.language import written_in
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_metric.arrays import nan_for_none
-from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.distance.diversity import strategy_groups
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import (
     Interval,
-    PairedDifference,
     holm_rows,
     mean_interval,
     paired_differences,
 )
 
-PASS, STRATEGIES, DISTANCE, APART = "pass@k", "strategies", "distance", "apart"
+PASS, STRATEGIES, APART = "pass@k", "effective strategies", "apart"
+# Where strategies are not known.
+DISTANCE, TEXTS, PLACEBO = "distance", "texts", "placebo"
 _LEVEL = 0.05
-# What is said where the second model's figure is below the first's, and above it.
+# The words where the second model's figure is below the first's, and above it.
 _VERBS = {
     PASS: ("is worse than", "is better than"),
-    STRATEGIES: ("has fewer strategies than", "has more strategies than"),
-    DISTANCE: ("is less varied than", "is more varied than"),
-    APART: ("goes the ways of", "goes other ways than"),
+    STRATEGIES: ("is less varied than", "is more varied than"),
+    APART: ("uses the strategies of", "uses other strategies than"),
 }
-NOTES = (
-    "pass@k in percent, by the unbiased estimate and as the first k samples of each run; "
-    "differences are of the unbiased one, with a band for all k at once (95 %).",
-    "Other figures are of right solutions, where both models have two, with intervals over "
-    "problems (95 %). strategies, distance: how many there are, or the mean distance of two, among "
-    "as many of either model as the one with fewer has, averaged over all draws. apart: the chance "
-    "that two have different strategies, or their mean distance; of one model, and of one of each.",
-    "p values and sentences are corrected for the whole table: of equal models, about 5 % of "
-    "tables say that any differ (docs/evaluation.md).",
-)
+_UNKNOWN = "Strategies are not known."
+# The owners of solutions that a placebo divides.
+_SIDES = ("one side", "other side")
 _DEALS = 2_000
 Groups = Mapping[str, Sequence[Results]]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Difference(PairedDifference):
+class Difference(Interval):
     """A figure of two models on a benchmark: `second`, that of `other`, minus `first`.
 
-    `"apart"` is of right solutions of both models, minus of one. The interval holds for all k at
-    once, and p is corrected for the whole table. `only` has the shares of the strategies of either
-    model that the other lacks.
+    `"apart"`, `"texts"` and `"placebo"` are of one solution of each, minus two of one. The interval
+    holds for all k at once, and p is corrected for the whole table, but for placebos.
+
+    Args:
+        p (`float`, *optional*): `None` where none is given: of the distance within a model, and of
+            texts where a placebo `reached` it.
+        only (`list[Interval]`, *optional*): Of the strategies of either model, the share that the
+            other lacks.
     """
 
+    p: float | None
     benchmark: str
     base: str
     other: str
@@ -84,6 +87,7 @@ class Difference(PairedDifference):
     second: float
     problems: int
     only: list[Interval] | None = None
+    reached: tuple[str, ...] = ()
 
     @property
     def family(self) -> tuple[str, str, str, str]:
@@ -98,32 +102,33 @@ def by_benchmark(results: Sequence[Results], *, different_settings: bool = False
         [`InputError`]: Two met different problems, were sampled or graded differently (unless
             `different_settings`), or have one name; or no benchmark has two.
     """
-    if any(one.benchmark == FILES for one in results):
-        results = [one.by_text() for one in results]
+    if any(model.benchmark == FILES for model in results):
+        results = [model.by_text() for model in results]
     groups: dict[str, list[Results]] = {}
-    for one in results:
-        models = groups.setdefault(one.title, [])
-        if one.name in (model.name for model in models):
+    for model in results:
+        models = groups.setdefault(model.title, [])
+        if model.name in (earlier.name for earlier in models):
             raise InputError(
-                f"two results of {one.title} are called {one.name!r}; give one another name "
+                f"two results of {model.title} are called {model.name!r}; give one another name "
                 "(NAME=LOG)"
             )
-        models.append(one)
-        both = f"{models[0].name} and {one.name} were evaluated"
-        if set(models[0].marks) != set(one.marks):
-            raise InputError(f"{both} on different problems of {one.title}; use the same --limit")
-        ours, theirs = models[0].settings, one.settings
+        models.append(model)
+        both = f"{models[0].name} and {model.name} were evaluated"
+        if set(models[0].marks) != set(model.marks):
+            raise InputError(f"{both} on different problems of {model.title}; use the same --limit")
+        ours, theirs = models[0].settings, model.settings
         pairs = {name: (ours.get(name), theirs.get(name)) for name in ours | theirs}
-        said = [f"{name} ({a} and {b})" for name, (a, b) in pairs.items() if a != b]
-        if said and not different_settings:
+        unequal = [f"{name} ({a} and {b})" for name, (a, b) in pairs.items() if a != b]
+        if unequal and not different_settings:
             raise InputError(
-                f"{both} with another {', '.join(said)}; --different-settings compares them all "
-                "the same"
+                f"{both} with another {', '.join(unequal)}; {{different_settings=True}} compares "
+                "them all the same",
+                option="different_settings",
             )
-    found = {title: models for title, models in groups.items() if len(models) > 1}
-    if not found:
+    comparable = {title: models for title, models in groups.items() if len(models) > 1}
+    if not comparable:
         raise InputError("no benchmark has results of two models; name the results of two")
-    return found
+    return comparable
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,7 @@ class Solved:
         """The solutions of a model that have a place."""
         placed = ~np.isnan(self.distances.diagonal())
         known = self.strategies or self.owners
-        own = (place for place, who in enumerate(self.owners) if who == name)
+        own = (place for place, owner in enumerate(self.owners) if owner == name)
         return [place for place in own if placed[place] and known[place] is not None]
 
     def between(self, ours: Sequence[int], theirs: Sequence[int]) -> Floats:
@@ -155,7 +160,6 @@ async def solve_together(
     models: Sequence[Results],
     config: CurationConfig,
     loaded: Models,
-    curve: Calibration | None,
     *,
     most: int = 32,
     on_problem: Callable[[], None] = lambda: None,
@@ -163,39 +167,37 @@ async def solve_together(
     """Compare the right solutions of all models of a benchmark by the distance of a configuration.
 
     They are compared together, in one matrix and as one set of strategies, since a distance such as
-    `pieces` depends on a problem's other solutions and a strategy's name on who sorts. Where not
-    all problems name strategies, groups are cut where the `curve` of the distance says that another
-    strategy is as likely as not. Of more than `most` solutions of a model, so many are drawn.
+    `pieces` depends on a problem's other solutions and a strategy's name on who sorts. Strategies
+    are known where the rows of all models name them, or a chat model sorts the solutions. Of more
+    than `most` solutions of a model, so many are drawn.
     """
     joint, named = [], True
     for name in models[0].marks:
-        parts: list[tuple[str, str | None, str]] = []  # whose, by which strategy, the text
-        for one in models:
-            right = one.right[name]
-            draw, count = random.Random(f"{config.seed}:{one.name}:{name}"), len(right.solutions)
+        parts: list[tuple[str, str | None, str]] = []  # owner, strategy, text
+        for model in models:
+            right = model.right[name]
+            draw, count = random.Random(f"{config.seed}:{model.name}:{name}"), len(right.solutions)
             right = right.take(sorted(draw.sample(range(count), min(count, most))))
             labels = strategy_labels(right.extra, len(right.solutions)) or []
             # Numbers of two files mean two things.
             named &= not right.solutions or not all(map(str.isdigit, labels))
-            parts += zip_longest([one.name] * len(right.solutions), labels, right.solutions)
+            parts += zip_longest([model.name] * len(right.solutions), labels, right.solutions)
         if parts:
             owners, known, texts = zip(*parts, strict=True)
             extra = {"owners": owners, "strategies": known}
             joint.append(Problem(right.problem, texts, extra, where=name, group=name))
-    found = list[Solved]()
-    async with aclosing(score_all(joint, config, loaded)) as scored:
-        async for problem, one_scored in scored:
-            matrix = nan_for_none(one_scored.chosen_by)
+    solved = list[Solved]()
+    async with aclosing(score_all(joint, config, loaded)) as scores:
+        async for problem, scored in scores:
             strategies: list[str | None] | None = None
             if named:
                 strategies = [None if s == UNNAMED else s for s in problem.extra["strategies"]]
-            elif curve is not None:
-                groups = strategy_groups(matrix, -curve.intercept / curve.slope)
-                strategies = [None if group is None else str(group) for group in groups]
-            owners = problem.extra["owners"]
-            found.append(Solved(problem.group, owners, matrix, strategies, problem.solutions))
+            elif scored.strategies:
+                strategies = [None if g is None else str(g) for g in scored.strategies]
+            owners, matrix = problem.extra["owners"], nan_for_none(scored.chosen_by)
+            solved.append(Solved(problem.group, owners, matrix, strategies, problem.solutions))
             on_problem()
-    return found
+    return solved
 
 
 def compare(
@@ -207,21 +209,30 @@ def compare(
     `solved` are the right solutions of all models by benchmark, and `distance` is the name of what
     they were compared by.
     """
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for title, (base, *others) in groups.items():
         for other in others:
             if base.figures["pass_at_k"] and other.figures["pass_at_k"]:
-                found += _of_pass(title, base, other)
+                differences += _of_pass(title, base, other)
             names = title, base.name, other.name
-            found += _of_ways(*names, (solved or {}).get(title, ()), distance)
-    if not found:
+            differences += _of_solutions(*names, (solved or {}).get(title, ()), distance)
+    if not differences:
         raise InputError(
             "nothing can be compared: no solution is marked as right or wrong, and no problem has "
             "two solutions of both models"
         )
-    families = [[one.p for one in rows] for _, rows in groupby(found, key=lambda one: one.family)]
-    corrected = chain.from_iterable(holm_rows(families))
-    return [replace(one, p=p) for one, p in zip(found, corrected, strict=True)]
+    tested = [gap for gap in differences if gap.measure not in (DISTANCE, PLACEBO)]
+    families = [[gap.p or 0.0 for gap in family] for _, family in groupby(tested, _family)]
+    corrected = (p for family in holm_rows(families) for p in family)
+    for place, gap in enumerate(differences):
+        if gap.measure not in (DISTANCE, PLACEBO):
+            p = next(corrected)
+            differences[place] = replace(gap, p=None if gap.reached else p)
+    return differences
+
+
+def _family(difference: Difference) -> tuple[str, str, str, str]:
+    return difference.family
 
 
 def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
@@ -231,7 +242,7 @@ def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
     high on average, but coarser.
     """
     # Samples drawn and right of each problem.
-    counts = [np.array([one.counts[id_] for id_ in base.marks]).T for one in (other, base)]
+    counts = [np.array([model.counts[id_] for id_ in base.marks]).T for model in (other, base)]
     fewest = np.minimum(counts[0][0], counts[1][0])
     ks = powers_of_two(int(fewest.min()))
 
@@ -240,49 +251,115 @@ def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
 
     rng = np.random.default_rng(0)
     thinned = [values(fewest, rng.hypergeometric(c, n - c, fewest)) for n, c in counts]
-    theirs, ours = (values(*one) for one in counts)
-    whole = np.transpose([one.mean(axis=0) for one in (theirs - ours, ours, theirs)]).tolist()
-    for k, gap, figures_ in zip(ks, paired_differences(*thinned), whole, strict=True):
-        value, first, second = figures_
+    theirs, ours = (values(*pair) for pair in counts)
+    means = np.transpose([rows.mean(axis=0) for rows in (theirs - ours, ours, theirs)]).tolist()
+    for k, gap, (value, first, second) in zip(ks, paired_differences(*thinned), means, strict=True):
         low, high = value - gap.value + gap.low, value - gap.value + gap.high
         ends = value, max(-1.0, low), min(1.0, high), gap.p
         names = title, base.name, other.name, PASS, f"pass@{k}"
         yield Difference(*ends, *names, first, second, len(fewest))
 
 
-def _of_ways(
+def _of_solutions(
     title: str, base: str, other: str, solved: Sequence[Solved], distance: str
 ) -> Iterator[Difference]:
-    """Differences of how right solutions go, where a problem has two of both models."""
+    """Differences of right solutions, where a problem has two of both models."""
     # A problem whose strategies a chat model could not sort is left out.
-    solved = [one for one in solved if one.strategies is not None] or solved
-    known = [one for one in (figures(each, base, other) for each in solved) if one is not None]
+    solved = [problem for problem in solved if problem.strategies is not None] or solved
+    by_problem = [figures(problem, base, other) for problem in solved]
+    known = [each for each in by_problem if each is not None]
     if not known:
         return
-    only = None
+    names, by = (title, base, other), f" ({distance})" if distance else ""
+    variety = np.array([each.variety for each in known])
     if known[0].only is not None:
-        only = [mean_interval(share) for share in np.transpose([one.only for one in known])]
-    ways = [one.variety for one in known]
-    measure = DISTANCE if only is None else STRATEGIES
-    for name, pairs in ((measure, ways), (APART, [(one.within, one.between) for one in known])):
-        values = np.array(pairs)
-        most = max(1.0, float(values.max()))  # of strategies there are several
-        (gap,) = paired_differences(values[:, 1:] / most, values[:, :1] / most)
-        p = chance_apart(solved, base, other) if name == APART else gap.p
-        ends = gap.value * most, gap.low * most, gap.high * most, p
-        first, second = values.mean(axis=0).tolist()
-        kept = None if name == APART else only
-        figure = f"{name} ({distance})" if distance and measure == DISTANCE else name
-        yield Difference(*ends, title, base, other, name, figure, first, second, len(known), kept)
+        only = [mean_interval(share) for share in np.transpose([each.only for each in known])]
+        yield replace(_of_columns(names, STRATEGIES, STRATEGIES, variety), only=only)
+        yield from _of_pairs(names, APART, APART, solved, (base, other))
+        return
+    yield replace(_of_columns(names, DISTANCE, f"distance{by}", variety), p=None)
+    controls = [
+        control
+        for figure, relabelled in placebos(solved, base, other).items()
+        for control in _of_pairs(names, PLACEBO, f"placebo: {figure}", relabelled, _SIDES)
+    ]
+    for gap in _of_pairs(names, TEXTS, f"texts apart{by}", solved, (base, other)):
+        reached = [
+            control.figure.removeprefix("placebo: ")
+            for control in controls
+            if (control.p or 0) <= (gap.p or 0)
+        ]
+        yield replace(gap, reached=tuple(reached))
+    yield from controls
+
+
+def _of_pairs(
+    names: tuple[str, str, str],
+    measure: str,
+    figure: str,
+    solved: Sequence[Solved],
+    sides: tuple[str, str],
+) -> Iterator[Difference]:
+    """How much further apart one solution of each side is than two of one side; p uncorrected."""
+    by_problem = [figures(problem, *sides) for problem in solved]
+    pairs = np.array([(each.within, each.between) for each in by_problem if each is not None])
+    if len(pairs):
+        p = chance_apart(solved, *sides)
+        yield replace(_of_columns(names, measure, figure, pairs), p=p)
+
+
+def _of_columns(
+    names: tuple[str, str, str], measure: str, figure: str, columns: Floats
+) -> Difference:
+    """The second column minus the first, whose values may exceed 1."""
+    most = max(1.0, float(columns.max()))
+    (gap,) = paired_differences(columns[:, 1:] / most, columns[:, :1] / most)
+    ends = gap.value * most, gap.low * most, gap.high * most, gap.p
+    first, second = columns.mean(axis=0).tolist()
+    return Difference(*ends, *names, measure, figure, first, second, len(columns))
+
+
+def placebos(solved: Sequence[Solved], base: str, other: str) -> dict[str, list[Solved]]:
+    """The solutions of two models divided by what is no strategy, into `_SIDES`.
+
+    The longer ones (as many as `other` has) against the shorter ones, those in one language against
+    those in another, and half of a model's solutions against its other half.
+    """
+    written = [list(map(written_in, problem.texts)) for problem in solved]
+    languages = Counter(name for names in written for name in names if name)
+    first, second = ([name for name, _ in languages.most_common(2)] + [""] * 2)[:2]
+    divided: dict[str, list[Solved]] = {}
+    for problem, names in zip(solved, written, strict=True):
+        ours, theirs = problem.of(base), problem.of(other)
+        places = sorted([*ours, *theirs], key=lambda place: len(problem.texts[place]))
+        divisions = {
+            "longer against shorter": (places[: len(ours)], places[len(ours) :]),
+            f"in {first} against in {second}": (
+                [place for place in places if names[place] == first],
+                [place for place in places if second and names[place] == second],
+            ),
+        }
+        for model, own in ((base, ours), (other, theirs)):
+            mixed = random.Random(f"{model}:{problem.problem}").sample(own, len(own))
+            halves = mixed[: len(own) // 2], mixed[len(own) // 2 :]
+            divisions[f"half of {model} against its other half"] = halves
+        for figure, sides in divisions.items():
+            owners = [""] * len(problem.owners)
+            for name, side in zip(_SIDES, sides, strict=True):
+                for place in side:
+                    owners[place] = name
+            divided.setdefault(figure, []).append(replace(problem, owners=owners))
+    return divided
 
 
 class Figures(NamedTuple):
     """Two models on one problem, by strategies where these are known, else by distance.
 
-    `variety` is of each model how many strategies so many of its right solutions have as both
-    models have; or the mean distance of two. `only` is the share of these strategies that as many
-    of the other model lack. `within` and `between` are the chance that two right solutions have
-    different strategies, or their mean distance: of one model, mean of both, and of one of each.
+    `variety` is of each model the effective number of strategies of so many of its right solutions
+    as both models have; or the mean distance of two. `only` is the share of the strategies among so
+    many that as many of the other model lack. `within` and `between` are the chance that two right
+    solutions have different strategies, or their mean distance: of one model, mean of both, and of
+    one of each.
     """
 
     variety: Sequence[float]
@@ -297,17 +374,18 @@ def figures(solved: Solved, first: str, second: str) -> Figures | None:
     fewest = min(map(len, both))
     if fewest < 2:
         return None
-    apart = [mean_pairwise(solved.between(one, one)) or 0.0 for one in both]
-    found = sum(apart) / 2, float(solved.between(*both).mean())
+    apart = [mean_pairwise(solved.between(places, places)) or 0.0 for places in both]
+    pairs = sum(apart) / 2, float(solved.between(*both).mean())
     if (known := solved.strategies) is None:
-        return Figures(apart, *found)
-    times = [Counter(known[place] for place in one) for one in both]
-    counts = np.array([[one[name] for name in times[0] | times[1]] for one in times])
+        return Figures(apart, *pairs)
+    # `effective_number` draws with replacement, where two have the same strategy more often.
+    effective = [1 / (1 - each * (1 - 1 / fewest)) for each in apart]
+    times = [Counter(known[place] for place in places) for places in both]
+    counts = np.array([[each[name] for name in times[0] | times[1]] for each in times])
     # A strategy is among so many draws as often as a right sample is: pass@k.
-    seen = np.asarray(pass_at_k(counts.sum(axis=1, keepdims=True), counts, fewest))
-    number = seen.sum(axis=1)
-    only = (seen * (1 - seen[::-1])).sum(axis=1) / number
-    return Figures(number.tolist(), *found, only.tolist())
+    drawn = np.asarray(pass_at_k(counts.sum(axis=1, keepdims=True), counts, fewest))
+    only = (drawn * (1 - drawn[::-1])).sum(axis=1) / drawn.sum(axis=1)
+    return Figures(effective, *pairs, only.tolist())
 
 
 def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:
@@ -335,43 +413,99 @@ def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:
 
 def sentences(differences: Sequence[Difference]) -> list[str]:
     """Whether the data can tell models apart, in plain words."""
-    said = []
-    for (title, base, other, measure), rows in groupby(differences, key=lambda one: one.family):
-        told: dict[str, list[Difference]] = {}
-        for one in rows:
-            # p is of as many samples of either model, which may draw apart what all samples do not.
-            sure = one.p < _LEVEL and (measure != PASS or one.excludes_zero)
-            verb = _VERBS[measure][one.value > 0] if sure else ""
-            told.setdefault(verb, []).append(one)
-        where = f"{one.problems} problems of {title}"
-        where += "" if measure == PASS else " that both solve twice"
-        parts = []
-        for verb, found in told.items():
-            shown = f" at {', '.join(each.figure for each in found)}"
-            if measure != PASS:
-                shown = f": {one.second:.3f} against {one.first:.3f}"
-            parts += [f"{other} {verb} {base}{shown}"] if verb else []
-        none = f"The {where} cannot tell {other} from {base} by {measure}."
-        said.append(f"On the {where}, {'; '.join(parts)}." if parts else none)
-    return said
+    shown = [gap for gap in differences if gap.measure not in (DISTANCE, PLACEBO)]
+    return [_sentence(list(family)) for _, family in groupby(shown, _family)]
 
 
-def missing(groups: Groups) -> list[str]:
-    """How many samples of a model no figure counts, in plain words."""
-    return [
-        f"{one.missing:,} samples or rows of {one.name} on {title} are missing; figures are of "
-        "those that are there."
-        for title, models in groups.items()
-        for one in models
-        if one.missing
-    ]
+def _sentence(family: Sequence[Difference]) -> str:
+    """What one band allows to say."""
+    gap = family[0]
+    other, base, measure = gap.other, gap.base, gap.measure
+    where = f"{gap.problems} problems of {gap.benchmark}"
+    where += "" if measure == PASS else " that both solve twice"
+    texts = (
+        f"On the {where}, texts of {other} and {base} differ: {gap.second:.3f} apart, two of one "
+        f"model {gap.first:.3f}"
+    )
+    if measure == TEXTS and gap.p is None and gap.excludes_zero:
+        reached = ", ".join(gap.reached)
+        return f"{texts}; no p value, because placebos reach it ({reached}). {_UNKNOWN}"
+    by_verb: dict[str, list[Difference]] = {}
+    for one in family:
+        # p is of as many samples of either model, which may draw apart what all samples do not.
+        sure = one.p is not None and one.p < _LEVEL and (measure != PASS or one.excludes_zero)
+        if sure:
+            by_verb.setdefault(_verb(one), []).append(one)
+    if not by_verb:
+        return f"The {where} cannot tell {other} from {base} by {measure}."
+    if measure == TEXTS:
+        return f"{texts}, wording and method together. {_UNKNOWN}"
+    parts = []
+    for verb, rows in by_verb.items():
+        at = f" at {', '.join(row.figure for row in rows)}"
+        numbers = f": {gap.second:.3f} against {gap.first:.3f}"
+        parts.append(f"{other} {verb} {base}{at if measure == PASS else numbers}")
+    return f"On the {where}, {'; '.join(parts)}."
 
 
-def comparison_text(groups: Groups, differences: Sequence[Difference]) -> str:
+def _verb(difference: Difference) -> str:
+    return _VERBS.get(difference.measure, ("", ""))[difference.value > 0]
+
+
+def remarks(groups: Groups) -> list[str]:
+    """What the figures of a model do not count, or count in a way of their own, in plain words."""
+    lines = []
+    for title, models in groups.items():
+        for model in models:
+            if model.missing:
+                lines.append(
+                    f"{model.missing:,} samples or rows of {model.name} on {title} are missing; "
+                    "figures are of those that are there."
+                )
+            lines += [f"{model.name} on {title}: {line}." for line in scale_remarks(model)]
+    return lines
+
+
+def notes(differences: Sequence[Difference], measured_by: str = "") -> list[str]:
+    """What was measured on what, for the measures of a comparison."""
+    measures = {gap.measure for gap in differences}
+    lines = []
+    if PASS in measures:
+        lines.append(
+            "pass@k in percent, by the unbiased estimate and as the first k samples of each run; "
+            "differences are of the unbiased one, with a band for all k at once (95 %)."
+        )
+    if STRATEGIES in measures:
+        lines.append(
+            "Strategies of right solutions, as rows name them or a chat model sorts them, where "
+            "both models have two, with intervals over problems (95 %). Effective strategies: how "
+            "many equally common ones they are worth, among as many solutions of either model as "
+            "the one with fewer has. apart: the chance that two have different strategies; first "
+            "of one model, second of one of each."
+        )
+    if TEXTS in measures:
+        lines.append(
+            "Distances of right solutions, where both models have two, with intervals over "
+            "problems (95 %). They measure wording, length and language together with the method, "
+            "and count no strategies. distance: of two solutions of a model. texts apart: first of "
+            "two of one model, second of one of each. A placebo divides the same solutions by what "
+            "is no strategy; a p value that a placebo reaches is not given."
+        )
+        lines.append(f"Measured by {measured_by or 'distances'}.")
+    lines.append(
+        "p values and sentences are corrected for the whole table: of equal models, about 5 % of "
+        "tables say that any differ (docs/evaluation.md)."
+    )
+    return lines
+
+
+def comparison_text(
+    groups: Groups, differences: Sequence[Difference], measured_by: str = ""
+) -> str:
     """The paper's kind of table, the differences, and what they allow to say, in Markdown."""
     parts = [table_text(*table) for table in tables(groups, differences)]
-    said = "\n".join(f"- {sentence}" for sentence in sentences(differences) + missing(groups))
-    return "\n\n".join([*parts, said, *NOTES])
+    lines = "\n".join(f"- {sentence}" for sentence in sentences(differences) + remarks(groups))
+    return "\n\n".join([*parts, lines, *notes(differences, measured_by)])
 
 
 def tables(
@@ -379,27 +513,28 @@ def tables(
 ) -> list[tuple[list[str], list[list[str]]]]:
     """The tables of a comparison, each its head and its rows of cells."""
     levels = [
-        (f"{title}: {one.name}", way, one.figures[key])
+        (f"{title}: {model.name}", estimate, model.figures[key])
         for title, models in groups.items()
-        for one in models
-        for key, way in (("pass_at_k", "unbiased"), ("first_k", "first k"))
+        for model in models
+        for key, estimate in (("pass_at_k", "unbiased"), ("first_k", "first k"))
     ]
     ks = sorted({k for *_, by_k in levels for k in by_k})
     passed = [
-        [name, way, *(f"{100 * by_k[k].value:.2f}" if k in by_k else "" for k in ks)]
-        for name, way, by_k in levels
+        [name, estimate, *(f"{100 * by_k[k].value:.2f}" if k in by_k else "" for k in ks)]
+        for name, estimate, by_k in levels
         if by_k
     ]
     gaps = []
-    for one in differences:
-        models, last = f"{one.benchmark}: {one.base}, {one.other}", f"{one.problems}"
-        cells = [f"{one.first:.3f}", f"{one.second:.3f}"]
-        cells.append(f"{one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}]")
-        if one.measure == PASS:
-            cells = [f"{100 * one.first:.2f}", f"{100 * one.second:.2f}", percent(one)]
-        gaps.append([models, one.figure, *cells, f"{one.p:.4f}", last])
-        if one.only:
-            gaps.append([models, "only its own (%)", *map(percent, one.only), "", "", last])
+    for gap in differences:
+        models, last = f"{gap.benchmark}: {gap.base}, {gap.other}", f"{gap.problems}"
+        cells = [f"{gap.first:.3f}", f"{gap.second:.3f}"]
+        cells.append(f"{gap.value:+.3f} [{gap.low:+.3f}, {gap.high:+.3f}]")
+        if gap.measure == PASS:
+            cells = [f"{100 * gap.first:.2f}", f"{100 * gap.second:.2f}", percent(gap)]
+        p = "–" if gap.p is None else f"{gap.p:.4f}"
+        gaps.append([models, gap.figure, *cells, p, last])
+        if gap.only:
+            gaps.append([models, "only its own (%)", *map(percent, gap.only), "", "", last])
     columns = ["models", "figure", "first", "second", "difference", "p", "problems"]
-    found = [(["model", "estimate", *(f"pass@{k}" for k in ks)], passed), (columns, gaps)]
-    return [table for table in found if table[1]]
+    both = [(["model", "estimate", *(f"pass@{k}" for k in ks)], passed), (columns, gaps)]
+    return [table for table in both if table[1]]

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
-from rpd_datasets.commands import printable
 from rpd_datasets.comparison import paired
 from rpd_datasets.comparison.paired import Difference, Groups, Solved
 from rpd_datasets.evaluation.results import Results
-from rpd_datasets.report import check_page
+from rpd_datasets.report import check_page, write_page
+from rpd_datasets.report.page import render_document
 from rpd_metric.errors import MissingExtraError, OutputError
 
 # Problems whose solutions are shown, the most different first, and solutions of each model.
 MOST, EACH = 30, 2
 
 
-def write_page(
+def write_comparison(
     path: Path,
     groups: Groups,
     differences: Sequence[Difference],
     solved: Mapping[str, Sequence[Solved]],
+    measured_by: str = "",
 ) -> None:
     """Write the page, replacing an earlier one.
 
@@ -35,41 +33,34 @@ def write_page(
         [`OutputError`]: The file cannot be written.
     """
     check_page(path)
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["clean"] = lambda text: printable(str(text))
-    style = resources.files("rpd_datasets.report") / "style.css"
-    template = resources.files("rpd_datasets.comparison") / "side_by_side.html"
-    found = [
-        (one.between - one.within, [_column(model, problem) for model in (base, other)])
+    columns = [
+        (figures.between - figures.within, [_column(model, problem) for model in (base, other)])
         for title, (base, *others) in groups.items()
         for other in others
         for problem in solved.get(title, ())
-        if (one := paired.figures(problem, base.name, other.name))
+        if (figures := paired.figures(problem, base.name, other.name))
     ]
-    text = environment.from_string(template.read_text(encoding="utf-8")).render(
-        style=Markup(style.read_text(encoding="utf-8")),
-        names=", ".join(dict.fromkeys(one.name for models in groups.values() for one in models)),
-        sentences=paired.sentences(differences) + paired.missing(groups),
-        tables=paired.tables(groups, differences),
-        notes=paired.NOTES,
-        problems=[pair for _, pair in sorted(found, key=lambda one: -one[0])[:MOST]],
-    )
-    try:
-        path.write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+    names = dict.fromkeys(model.name for models in groups.values() for model in models)
+    context = {
+        "names": ", ".join(names),
+        "sentences": paired.sentences(differences) + paired.remarks(groups),
+        "tables": paired.tables(groups, differences),
+        "notes": paired.notes(differences, measured_by),
+        "problems": [pair for _, pair in sorted(columns, key=lambda row: -row[0])[:MOST]],
+    }
+    write_page(path, render_document("side_by_side.html", context, ("style.css",)))
 
 
-def _column(one: Results, solved: Solved) -> dict[str, Any]:
+def _column(model: Results, solved: Solved) -> dict[str, Any]:
     """A model's part of a problem: first the solutions that are furthest from the other models'."""
-    others = [n for n, who in enumerate(solved.owners) if who != one.name]
-    far = {n: float(solved.distances[n, others].sum()) for n in solved.of(one.name)}
+    others = [n for n, owner in enumerate(solved.owners) if owner != model.name]
+    far = {n: float(solved.distances[n, others].sum()) for n in solved.of(model.name)}
     shown = sorted(far, key=lambda n: -far[n])[:EACH]
     known = solved.strategies or [""] * len(solved.owners)
     return {
-        "name": one.name,
-        "text": one.right[solved.problem].problem,
-        "right": " of ".join(map(str, reversed(one.counts[solved.problem]))),
+        "name": model.name,
+        "text": model.right[solved.problem].problem,
+        "right": " of ".join(map(str, reversed(model.counts[solved.problem]))),
         "solutions": [(known[n], solved.texts[n]) for n in shown],
     }
 
@@ -90,10 +81,10 @@ def plot(groups: Groups, differences: Sequence[Difference], path: Path) -> None:
     panels = figure.subplots(2, len(groups), squeeze=False, sharex="col")
     for (title, models), (above, below) in zip(groups.items(), panels.T, strict=True):
         gaps: dict[str, dict[int, Difference]] = {}
-        for one in differences:
-            if (one.benchmark, one.measure) == (title, paired.PASS):
-                gaps.setdefault(one.other, {})[int(one.figure.removeprefix("pass@"))] = one
-        levels = {one.name: one.figures["pass_at_k"] for one in models}
+        for gap in differences:
+            if (gap.benchmark, gap.measure) == (title, paired.PASS):
+                gaps.setdefault(gap.other, {})[int(gap.figure.removeprefix("pass@"))] = gap
+        levels = {model.name: model.figures["pass_at_k"] for model in models}
         for panel, curves in ((above, levels), (below, gaps)):
             for name, by_k in curves.items():
                 ends = [(k, 100 * f.value, 100 * f.low, 100 * f.high) for k, f in by_k.items()]

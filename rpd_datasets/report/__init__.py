@@ -61,7 +61,12 @@ def write_report(
     check_page(page)
     ties = folder.manifest["options"]["ties"]
     measures = measure(folder.shown, embedder, ties, on_problem, most=measured)
-    text = render(folder, measures)
+    write_page(page, render(folder, measures))
+    return WrittenReport(page, folder, measures)
+
+
+def write_page(page: Path, text: str) -> None:
+    """Write an HTML file, replacing an earlier one. Raises [`OutputError`] where it cannot."""
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
         # A browser may be looking at the earlier one.
@@ -70,7 +75,6 @@ def write_report(
         os.replace(unfinished, page)
     except OSError as error:
         raise OutputError(f"cannot write {error.filename or page}: {error.strerror}") from error
-    return WrittenReport(page, folder, measures)
 
 
 def check_page(page: Path) -> None:

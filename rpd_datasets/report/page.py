@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping, Sequence
 from importlib import resources
+from typing import Any
 
 import numpy as np
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from rpd_datasets.account import outcome_lines
@@ -58,34 +60,41 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Line]:
     return found
 
 
-def render(folder: CuratedFolder, measures: Measures) -> str:
-    """The page, an HTML document."""
+def render_document(
+    template: str, context: Mapping[str, Any], styles: Sequence[str], scripts: Sequence[str] = ()
+) -> str:
+    """An HTML document of this folder's templates, with the policy that lets only its parts run."""
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(_data),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["clean"] = lambda text: printable(str(text))
     environment.filters["d3"] = lambda value: "–" if value is None else f"{value:.3f}"
     environment.filters["count"] = lambda value: f"{value:,.0f}"
-    style = "\n".join(map(_data, STYLES))
-    scripts = [_data(name) for name in SCRIPTS]
+    style, codes = "\n".join(map(_data, styles)), [_data(name) for name in scripts]
+    allowed = " ".join(f"'{_hash(code)}'" for code in codes) or "'none'"
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src {allowed}; base-uri 'none'; "
+        "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    parts = {"style": Markup(style), "scripts": list(map(Markup, codes)), "policy": policy}
+    return environment.get_template(template).render(parts | dict(context))
+
+
+def render(folder: CuratedFolder, measures: Measures) -> str:
+    """The page, an HTML document."""
     packed = archive(folder, measures.cases)
     manifest, options = folder.manifest, folder.manifest["options"]
     known = [line for line in folder.scores if line["score"] is not None]
     scored = [line["score"] for line in known]
     chosen = [line["score"] for line in known if line["rank"] is not None]
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src "
-        + " ".join(f"'{_hash(script)}'" for script in scripts)
-        + "; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; "
-        "trusted-types 'none'"
-    )
     # To look at a log is no choice.
     is_choice = folder.word == "chosen"
     verdict = manifest.get("outcome", {}).get("verdict") if is_choice else None
     context = {
-        "style": Markup(style),
-        "scripts": [Markup(script) for script in scripts],
-        "policy": policy,
         "archive": packed,
         "shortened": packed.limits != LIMITS[0],
         "verdict": verdict,
@@ -112,7 +121,7 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "num_pairs": max(len(measures.choosing), len(measures.rpd)),
         "num_picked": sum(len(case.pairs) for case in measures.cases),
     }
-    return environment.from_string(_data("page.html")).render(context)
+    return render_document("page.html", context, STYLES, SCRIPTS)
 
 
 def _readings(folder: CuratedFolder, *, with_rpd: bool) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
@@ -11,10 +12,14 @@ import numpy as np
 import pytest
 
 from benchmarks.interval_coverage import way_alarms
+from parts.fake_tgi import FakeTGI
+from parts.recorded_groups import SHARED, RecordedGroups, read_lines
 from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.comparison.paired import (
     APART,
+    STRATEGIES,
+    TEXTS,
     Solved,
     by_benchmark,
     compare,
@@ -24,6 +29,7 @@ from rpd_datasets.comparison.paired import (
 )
 from rpd_datasets.comparison.side_by_side import plot
 from rpd_datasets.evaluation.results import Results
+from rpd_metric.distance.diversity import effective_number
 from rpd_metric.errors import InputError
 from rpd_metric.grading import mathematics
 
@@ -135,9 +141,12 @@ def test_strategies_at_an_equal_number_are_the_mean_over_all_draws():
     found = figures(solved, "a", "b")
     ours, theirs = "xxyzz", "xyy"
     draws = [set(one) for one in combinations(ours, 3)]
-    assert found.variety == pytest.approx((np.mean([len(one) for one in draws]), 2))
+    # Of all solutions of the model with fewer, and of so many of the other's.
+    assert found.variety[1] == pytest.approx(effective_number([0, 1, 1]))
+    same = [np.mean([x == y for x, y in product(one, one)]) for one in combinations(ours, 3)]
+    assert found.variety[0] == pytest.approx(1 / np.mean(same))
     shares = [len(one - set(theirs)) for one in draws]
-    assert found.only[0] == pytest.approx(np.mean(shares) / found.variety[0])
+    assert found.only[0] == pytest.approx(np.mean(shares) / np.mean([len(one) for one in draws]))
     assert found.between == pytest.approx(np.mean([x != y for x, y in product(ours, theirs)]))
     within = [np.mean([x != y for x, y in combinations(one, 2)]) for one in (ours, theirs)]
     assert found.within == pytest.approx(np.mean(within))
@@ -154,13 +163,160 @@ def test_models_that_go_other_ways_are_told_apart_and_equal_ones_are_not():
     differences = compare({"A": results}, {"A": problems})
     said = sentences(differences)
     assert said[2].endswith("both solve twice cannot tell again from same by apart.")
-    assert ", other goes other ways than same: 1.000 against 0." in said[5]
+    assert ", other uses other strategies than same: 1.000 against 0." in said[5]
     found = {(one.other, one.measure): one for one in differences}
     apart = found["other", APART]
     numbers = [apart.value, apart.low, apart.high, apart.p]
     assert numbers == pytest.approx([0.326389, 0.297247, 0.355531, 0.002999], abs=2e-6)
     # As varied, each in its own way.
-    assert found["other", "strategies"].p > 0.05
+    assert found["other", STRATEGIES].p > 0.05
+
+
+FILLER = "Let us first read the task again, slowly and with care, as a good reader would. " * 3
+GERMAN = (
+    "Man zählt vom ersten Summanden aus um {} weiter und landet damit genau bei {}.",
+    "Wir addieren die beiden Zahlen stellenweise und übertragen, wo es nötig ist: {} und {}.",
+    "Zuerst ergänzt man bis zur nächsten vollen Zehn, danach kommt der Rest dazu: {}, also {}.",
+    "Die Rechnung geht im Kopf, denn die beiden Zahlen {} sind klein, und es ergibt sich {}.",
+)
+ENGLISH = (
+    "Counting on from the first of the numbers by {} steps, we arrive at the result {}.",
+    "Adding the two numbers digit by digit, with a carry where it is needed, gives {} and {}.",
+    "First fill up to the next ten and then add the rest of the number: {}, so the sum is {}.",
+    "This can be done in the head, for the two numbers {} are small, and the result is {}.",
+)
+
+
+def solutions_of(ways, before=""):
+    """A file of problems, each solved by all texts of a model."""
+    for n in range(16):
+        texts = [before + way.format(n, n + 2) for way in ways]
+        yield {"problem": f"What is {n} + 2?", "solutions": texts, "correct": [True] * len(texts)}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "before", "placebo"),
+    [
+        (ENGLISH[2:] + ENGLISH[:2], FILLER, "longer against shorter"),
+        (GERMAN, "", "in en against in de"),
+    ],
+)
+def test_a_model_that_pads_or_translates_uses_no_other_strategies(
+    theirs, before, placebo, tmp_path, capsys
+):
+    """Not "less varied", not "other ways": texts differ, and a placebo differs as much."""
+    one = write_rows(tmp_path / "one.jsonl", solutions_of(ENGLISH))
+    two = write_rows(tmp_path / "two.jsonl", solutions_of(theirs, before))
+    page, given = tmp_path / "page.html", ["compare", str(one), str(two), "--embedder", "static"]
+    assert main([*given, "--output", str(page)]) == 0
+    out = capsys.readouterr().out
+    assert "texts of two and one differ: " in out
+    assert f"no p value, because placebos reach it ({placebo}" in out
+    assert "Strategies are not known." in out
+    assert not re.search("varied|other strategies|other ways", out)
+    assert "Measured by `pieces`" in page.read_text()
+    assert "wording, length and language together with the method" in page.read_text()
+    assert main([*given, "--json"]) == 0
+    gaps = json.loads(capsys.readouterr().out)["differences"]
+    (texts,) = [gap for gap in gaps if gap["measure"] == TEXTS]
+    (control,) = [gap for gap in gaps if gap["figure"] == f"placebo: {placebo}"]
+    assert (texts["p"], control["p"] < 0.001) == (None, True)
+    assert control["value"] == pytest.approx(texts["value"])
+    halves = [gap for gap in gaps if "other half" in gap["figure"]]
+    assert [gap["figure"].split()[3] for gap in halves] == ["one", "two"]
+    assert all(gap["p"] > 0.05 for gap in halves)
+
+
+def halves_of(rows, tmp_path, before="", count=30):
+    """Two files of one set of right solutions: the first half of each, and the others."""
+    files = []
+    for name, take in (("plain", lambda k: slice(k // 2)), ("padded", lambda k: slice(k // 2, k))):
+        text = before if name == "padded" else ""
+        halves = (
+            {"problem": problem, "solutions": [text + s + text for s in texts[take(len(texts))]]}
+            for problem, texts in rows[:count]
+        )
+        marked = ({**row, "correct": [True] * len(row["solutions"])} for row in halves)
+        files.append(str(write_rows(tmp_path / f"{name}.jsonl", marked)))
+    return files
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason=f"needs {SHARED}")
+def test_a_padded_half_of_one_models_real_samples_uses_no_other_strategies(tmp_path, capsys):
+    samples = [
+        (
+            row["problem"],
+            [s for s, right in zip(row["solutions"], row["correct"], strict=True) if right],
+        )
+        for row in read_lines(SHARED.parent / "multi_solution" / "candidates.jsonl")
+        if row["problem_id"].startswith("qwen-rm100") and sum(row["correct"]) >= 6
+    ]
+    files = halves_of(samples, tmp_path, f"\n\n{FILLER}\n\n")
+    assert main(["compare", *files, "--embedder", "static", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (texts,) = [gap for gap in told["differences"] if gap["measure"] == TEXTS]
+    # Before placebos, p was .0015 and the sentences "less varied" and "goes other ways".
+    assert (texts["p"], texts["reached"]) == (None, ["longer against shorter"])
+    assert texts["second"] > 1.5 * texts["first"]
+    assert not re.search("varied|strategies than|ways", " ".join(told["sentences"]))
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason=f"needs {SHARED}")
+def test_a_chat_model_that_sorts_makes_strategies_known(tmp_path, capsys):
+    """Solutions of one strategy each in other words, by the recorded groups of a capable reader."""
+    uniform = [
+        (row["problem"], row["solutions"])
+        for row in read_lines(SHARED / "train.jsonl")
+        if len(set(row["strategy_a"])) == 1
+    ]
+    files = halves_of(uniform, tmp_path, count=12)
+    with FakeTGI(reply=RecordedGroups.of_sets(SHARED)) as server:
+        chat = ["--summarizer", f"tgi:{server.url}", "--store", str(tmp_path / "replies.sqlite")]
+        assert main(["compare", *files, "--embedder", "static", "--json", *chat]) == 0
+    told = json.loads(capsys.readouterr().out)
+    found = {gap["measure"]: gap for gap in told["differences"]}
+    assert {"distance", TEXTS} & found.keys() == set()
+    # The reader splits one problem in two.
+    assert [found[STRATEGIES][side] for side in ("first", "second")] == pytest.approx(
+        [1, 1], abs=0.1
+    )
+    assert told["sentences"][1].endswith("cannot tell padded from plain by effective strategies.")
+
+
+def test_texts_that_differ_more_than_every_placebo_have_a_p_value():
+    """Lengths that tell nothing, and distances that tell the models apart."""
+    rng, owners = np.random.default_rng(0), ["one"] * 4 + ["two"] * 4
+    apart = np.where(np.array(owners)[:, None] == owners, 0.1, 0.3)
+    problems = [
+        Solved(f"{n}", owners, apart * (1 - np.eye(8)), texts=["1" * k for k in rng.permutation(8)])
+        for n in range(30)
+    ]
+    results = [model(name, np.ones(30), drawn=4) for name in ("one", "two")]
+    differences = compare({"A": results}, {"A": problems}, "raw")
+    texts = next(gap for gap in differences if gap.measure == TEXTS)
+    assert (texts.reached, texts.first, texts.second) == (
+        (),
+        pytest.approx(0.1),
+        pytest.approx(0.3),
+    )
+    assert texts.p < 0.002
+    assert sentences(differences)[1] == (
+        "On the 30 problems of A that both solve twice, texts of two and one differ: 0.300 apart, "
+        "two of one model 0.100, wording and method together. Strategies are not known."
+    )
+
+
+def test_two_models_with_one_strategy_each_are_as_varied(tmp_path, capsys):
+    """Four wordings of one way against one wording of it: by names, one strategy each."""
+    many = [row | {"strategies": ["count on"] * 4} for row in solutions_of(ENGLISH)]
+    few = [row | {"strategies": ["count on"] * 4} for row in solutions_of([ENGLISH[0]] * 4)]
+    files = [
+        str(write_rows(tmp_path / f"{name}.jsonl", r)) for name, r in (("m", many), ("f", few))
+    ]
+    assert main(["compare", *files, "--embedder", "static"]) == 0
+    out = capsys.readouterr().out
+    assert "cannot tell f from m by effective strategies" in out
+    assert "cannot tell f from m by apart" in out
 
 
 def test_equal_models_are_called_different_in_one_table_of_twenty():
@@ -187,7 +343,7 @@ def test_compare_prints_markdown_json_and_a_page(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "On the 12 problems of the files, <b>two is worse than one at pass@1" in out
     # Two of each count: of sums alone one strategy, of sums and lines two.
-    assert "<b>two has more strategies than one: 2.000 against 1.000." in out
+    assert "<b>two is more varied than one: 2.000 against 1.000." in out
     text = page.read_text()
     assert WAYS["lines"].format(2) in text
     assert "&lt;b&gt;two: 2 of 4 right" in text
@@ -195,7 +351,7 @@ def test_compare_prints_markdown_json_and_a_page(tmp_path, capsys):
     assert "http" not in text.replace("http-equiv", "")
     assert main([*given[:3], "--json"]) == 0
     *_, strategies, apart = json.loads(capsys.readouterr().out)["differences"]
-    assert (strategies["measure"], apart["measure"]) == ("strategies", "apart")
+    assert (strategies["measure"], apart["measure"]) == (STRATEGIES, "apart")
     assert [share["value"] for share in strategies["only"]] == [0, 0.5]
 
 
@@ -205,11 +361,11 @@ def test_without_names_a_distance_is_compared_and_without_marks_all_solutions(tm
         write_rows(tmp_path / f"{name}.jsonl", unmarked)
     files = [str(tmp_path / f"{name}.jsonl") for name in ("one", "two")]
     assert main(["compare", *files, "--json", "--distance", "raw"]) == 0
-    distance, apart = json.loads(capsys.readouterr().out)["differences"]
+    distance, texts, *_ = json.loads(capsys.readouterr().out)["differences"]
     assert distance["figure"] == "distance (raw)"
     assert distance["value"] == pytest.approx(0, abs=1e-5)
     # Copies of each other are nearer than two ways of one model.
-    assert (apart["measure"], apart["value"] < 0) == ("apart", True)
+    assert (texts["measure"], texts["value"] < 0, texts["p"]) == (TEXTS, True, None)
     assert main(["compare", *files, "--distance", "none"]) == 1
     assert "nothing can be compared" in capsys.readouterr().err
 
