@@ -15,6 +15,8 @@ import torch
 from benchmarks.loop_strategies.task import OPENINGS, factors, fitting, story, strategy_of, texts
 from benchmarks.loop_strategies.training import prompt_tokens, solution_tokens
 
+# As in training. In float32 chances take twice as long.
+PRODUCTS = torch.bfloat16
 # Chances are of sampling at these temperatures, without top-p.
 TEMPERATURES = (1.0, 0.6)
 # Of each temperature the chance to begin by a strategy's opening, and that of its right texts.
@@ -71,7 +73,7 @@ def _log_chances(network: Any, prompt: list[int], tokens: list[int], parents: li
         attends[node, node] = True
         places.append(places[first + parent] + 1)
     device = network.device
-    with torch.autocast(device.type, torch.bfloat16):
+    with torch.autocast(device.type, PRODUCTS):
         hidden = network.model(
             input_ids=torch.tensor([prompt + tokens], device=device),
             attention_mask=attends[None, None].to(device),
@@ -98,7 +100,7 @@ def sampled(
     end = tokenizer.eos_token_id
     for id_ in ids:
         prompt = torch.tensor([prompt_tokens(tokenizer, story(id_))], device=network.device)
-        with torch.autocast(network.device.type, torch.bfloat16):
+        with torch.autocast(network.device.type, PRODUCTS):
             written = network.generate(
                 input_ids=prompt.expand(number, -1),
                 attention_mask=torch.ones_like(prompt).expand(number, -1),

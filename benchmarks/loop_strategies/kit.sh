@@ -146,8 +146,8 @@ run() {
     fi
     cp -rn benchmarks/loop_strategies/results "$home/" 2>/dev/null || mkdir -p "$home/results"
     "$PYTHON" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' && device=(--gpu)
-    "$PYTHON" -m benchmarks.loop_strategies --output "$home/output" --results "$home/results" --page "$out/loop-real.md" \
-        --minutes "$minutes" --seeds 0 1 2 3 4 "${device[@]}" "$@" \
+    "$PYTHON" -m benchmarks.loop_strategies --output "$home/output" --results "$home/results" \
+        --page "$out/loop-real.md" --minutes "$minutes" --seeds 0 1 2 3 4 "${device[@]}" "$@" \
         >>"$home/log.txt" 2>&1 || status=$?
     tail -c 1000000 "$home/log.txt" >"$out/log.txt"
     cp -r "$home/results" "$out/"
