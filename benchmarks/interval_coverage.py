@@ -2,6 +2,7 @@
 
     python benchmarks/interval_coverage.py          # the tables of docs/statistics.md, roughly
     python benchmarks/interval_coverage.py --full   # as printed there, in some ten minutes
+    python benchmarks/interval_coverage.py --power  # which gains are found
     python benchmarks/interval_coverage.py --ways   # the table of docs/evaluation.md
 
 Problems are drawn from known populations, samples from the problems, and the figure that
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from rpd_datasets.comparison.paired import (
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import holm_rows
+from rpd_metric.statistics.power import draw_models, gain_deviation, power
 
 Floats = npt.NDArray[np.float64]
 KS = (1, 2, 4, 8, 16, 32, 64)
@@ -279,13 +281,30 @@ def better_by(points: float) -> Pair:
     return draw
 
 
+def print_power(repeats: int) -> None:
+    """The first table of docs/statistics.md: what is found where gains vary between problems."""
+    print("| problems | samples | points | gains vary by | found | `rpd plan` |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    for problems, samples in itertools.product((30, 134, 500), (16, 64)):
+        for gain, spread in ((0.04, 0.0), (0.04, 1.0), (0.055, 1.0)):
+            pair, both = partial(draw_models, gain, spread), (samples, samples)
+            rate = alarms(pair, KS, problems=problems, samples=both, repeats=repeats)[1]
+            planned = power(problems, samples, gain, spread)
+            cells = _cells([gain, gain_deviation(gain, spread), rate, planned])
+            print(f"| {problems} | {samples} | {cells} |", flush=True)
+
+
 def main() -> None:
     """Print the tables of the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--full", action="store_true", help="1,000 benchmarks of a kind, not 100")
     parser.add_argument("--ways", action="store_true", help="comparisons of solutions alone")
+    parser.add_argument("--power", action="store_true", help="the table of power alone")
     args = parser.parse_args()
     repeats = 1_000 if args.full else 100
+    if args.power:
+        print_power(repeats)
+        return
     if args.ways:
         print_ways(repeats)
         return

@@ -2,7 +2,7 @@
 
 Read and filter the input as rpd curate does, and count the requests to a chat model, those that the
 store already answers, and tokens. Only a tgi: server is asked, for its model's name, unless the
-name follows a #.
+name follows a #. --evaluation plans the comparison of two models instead.
 
 Example: rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B
 """
@@ -16,6 +16,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,15 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.models import Models, default_store, load_models
 from rpd_datasets.curation.scoring import check_answers
+from rpd_datasets.evaluation.reporting import table_text
 from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.options import add_options
 from rpd_datasets.rejects import Rejected
+from rpd_metric.errors import InputError
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.store import ReplyStore
 from rpd_metric.reasons import with_option
+from rpd_metric.statistics.power import gain_deviation, power, problems_for
 
 
 def add_to(commands: Any) -> None:
@@ -39,6 +43,11 @@ def add_to(commands: Any) -> None:
     arguments.add_input(parser, optional=True)
     help = "show what the store of replies holds; needs no INPUT"
     parser.add_argument("--store-info", action="store_true", help=help)
+    help = (
+        "how many problems and samples tell two models apart whose pass@1 differs; needs no INPUT"
+    )
+    add = parser.add_argument
+    add("--evaluation", nargs="?", type=float, const=4.0, metavar="POINTS", help=help)
     add_options(parser.add_argument_group("selection"), CurationConfig, "choice")
     help = "assumed tokens of a summary"
     default = ASSUMED_REPLY_TOKENS
@@ -52,6 +61,9 @@ def _plan(args: argparse.Namespace) -> None:
     if args.store_info:
         with ReplyStore(path, create=False) as replies:
             (print_json if args.json else print_facts)(replies.info())
+        return
+    if args.evaluation is not None:
+        _plan_evaluation(args.evaluation, as_json=args.json)
         return
     if args.input is None:
         args.parser.error("the following arguments are required: INPUT")
@@ -85,6 +97,46 @@ def _plan(args: argparse.Namespace) -> None:
     print()
     said = ", ".join(with_option(*one) for one in left_out.most_common())
     print_facts(found | {"left_out": said or "nothing"})
+
+
+def _plan_evaluation(points: float, *, as_json: bool) -> None:
+    """Print the power of comparing two models, and how many problems it takes."""
+    if not 0 < points < 50:
+        raise InputError(
+            f"{{evaluation}} takes 0 to 50 points, got {points:g}", option="evaluation"
+        )
+    gain, chance = points / 100, 0.8
+    rows = [
+        {
+            "problems": problems,
+            "samples": samples,
+            "power_same_gain": power(problems, samples, gain, spread=0),
+            "power_varying_gain": power(problems, samples, gain),
+        }
+        for problems, samples in product((30, 134, 500), (4, 16, 64))
+    ]
+    needed = {
+        samples: (
+            problems_for(chance, samples, gain, spread=0),
+            problems_for(chance, samples, gain),
+        )
+        for samples in (4, 16, 64)
+    }
+    deviation = 100 * gain_deviation(gain)
+    if as_json:
+        print_json({"points": points, "gain_deviation": deviation, "power": rows, "needed": needed})
+        return
+    head = ["problems", "samples", "same gain everywhere", f"gains vary by {deviation:.0f} points"]
+    cells = [[f"{v:.0%}" if isinstance(v, float) else f"{v}" for v in row.values()] for row in rows]
+    print(f"Chance to tell {points:+g} points of pass@1 apart, on the same problems:\n")
+    print(table_text(head, cells))
+    print(f"\nProblems for a chance of {chance:.0%}:\n")
+    counts = [[f"{samples}", *map(str, both)] for samples, both in needed.items()]
+    print(table_text(["samples", *head[2:]], counts))
+    print(
+        "\nAfter training, gains vary between problems: samples do not replace problems then.\n"
+        "Simulated; what this assumes is in docs/statistics.md."
+    )
 
 
 async def _count(count: DryRun, understood: Understood, each: Callable[[], None]) -> None:
