@@ -91,6 +91,7 @@ class Reason(StrEnum):
     NO_FINAL_ANSWER = "no_final_answer", "the solution has no answer to compare with the reference"
     DUPLICATE = "duplicate", "the same text as an earlier solution, blank space aside"
     NEAR_DUPLICATE = "near_duplicate", "nearly the same words as an earlier solution"
+    UNNATURAL = "unnatural", "the student finds the problem's other solutions more natural"
     # Replies of a summarizer or a judge.
     MODEL_ERROR = "model_error", "the request to the model failed"
     TRUNCATED = "truncated", "the reply was cut off"
@@ -130,6 +131,7 @@ _BACK = {
     ),
     "--no-drop-duplicates": (Reason.DUPLICATE,),
     "--near-duplicate": (Reason.NEAR_DUPLICATE,),
+    "--student": (Reason.UNNATURAL,),
     "--problems": (Reason.UNIFORM,),
     "--exactly": (Reason.WRONG_COUNT,),
 }

@@ -2,7 +2,8 @@
 
 Read and filter the input as rpd curate does, and count the requests to a chat model, those that the
 store already answers, and tokens. Only a tgi: server is asked, for its model's name, unless the
-name follows a #. --evaluation plans the comparison of two models instead.
+name follows a #. --evaluation plans the comparison of two models instead, --student-results the
+choice of solutions by what the model to be trained solves.
 
 Example: rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B
 """
@@ -27,6 +28,7 @@ from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.models import Models, default_store, load_models
 from rpd_datasets.curation.scoring import check_answers
 from rpd_datasets.evaluation.reporting import table_text
+from rpd_datasets.evaluation.results import read_results
 from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.options import add_options
 from rpd_datasets.rejects import Rejected
@@ -35,6 +37,11 @@ from rpd_metric.models.failures import ServerError
 from rpd_metric.models.store import ReplyStore
 from rpd_metric.reasons import with_option
 from rpd_metric.statistics.power import gain_deviation, power, problems_for
+
+# Of a model to be trained: pass@1 under which diverse solutions slow it down, and what pass@k must
+# be above pass@1. Between the measured starts (docs/loop-real.md), not themselves measured.
+KNOWS_LITTLE, LITTLE_TO_WIN = 0.1, 0.1
+LEAST_SAMPLES = 4
 
 
 def add_to(commands: Any) -> None:
@@ -48,6 +55,11 @@ def add_to(commands: Any) -> None:
     )
     add = parser.add_argument
     add("--evaluation", nargs="?", type=float, const=4.0, metavar="POINTS", help=help)
+    help = (
+        "whether to expect a gain from diverse solutions, by the log of an evaluation of the model "
+    )
+    help += "to be trained, on your problems and with several samples of each; needs no INPUT"
+    add("--student-results", type=Path, metavar="LOG", help=help)
     add_options(parser.add_argument_group("selection"), CurationConfig, "choice")
     help = "assumed tokens of a summary"
     default = ASSUMED_REPLY_TOKENS
@@ -64,6 +76,9 @@ def _plan(args: argparse.Namespace) -> None:
         return
     if args.evaluation is not None:
         _plan_evaluation(args.evaluation, as_json=args.json)
+        return
+    if args.student_results is not None:
+        _plan_diversity(args.student_results, as_json=args.json)
         return
     if args.input is None:
         args.parser.error("the following arguments are required: INPUT")
@@ -137,6 +152,31 @@ def _plan_evaluation(points: float, *, as_json: bool) -> None:
         "\nAfter training, gains vary between problems: samples do not replace problems then.\n"
         "Simulated; what this assumes is in docs/statistics.md."
     )
+
+
+def _plan_diversity(log: Path, *, as_json: bool) -> None:
+    """Print what docs/loop-real.md says of a model that solves so much."""
+    results = read_results(log)
+    if results.samples < LEAST_SAMPLES:
+        raise InputError(
+            f"{log} has {results.samples} samples of a problem, too few to tell what more samples "
+            f"solve; draw {LEAST_SAMPLES} or more"
+        )
+    figures = results.figures["pass_at_k"]
+    k = max(figures)
+    first, last = figures[1].value, figures[k].value
+    if first < KNOWS_LITTLE:
+        expect, advice = "no gain", "it must learn one way first: choose one solution of a problem"
+    elif last - first < LITTLE_TO_WIN:
+        expect, advice = "no gain", f"its samples solve the same problems: pass@{k} has little room"
+    else:
+        expect, advice = "gain at large k", "choose several different solutions of a problem"
+    if as_json:
+        print_json({"pass@1": first, f"pass@{k}": last, "expect": expect, "advice": advice})
+        return
+    print(f"The model solves {first:.1%} at pass@1 and {last:.1%} at pass@{k}, of")
+    print(f"{len(results.marks)} problems. From diverse solutions, expect: {expect}.")
+    print(f"Why: {advice}. What this rests on: docs/loop-real.md.")
 
 
 async def _count(count: DryRun, understood: Understood, each: Callable[[], None]) -> None:

@@ -242,7 +242,8 @@ def check_input(
         if odd and set(marks_of(problem, filters.correct_column) or ()) == {None}:
             raise InputError(f"{odd}.")
         # What it keeps is of no interest: a missing column or file of decisions is an error.
-        filter_problem(problem, filters, token_counter("estimate"), unsound=lambda _: None)
+        looked_at = replace(filters, student=None)
+        filter_problem(problem, looked_at, token_counter("estimate"), unsound=lambda _: None)
         quality_of(problem, config, range(len(problem.solutions)))
 
 

@@ -95,7 +95,8 @@ class DryRun:
             flow = on_the_store(reader.chat.model, "groups", SAMPLING.max_tokens)
             guided = reader.guided
             reader = _AnySorting(flow, passes=reader.passes, seed=reader.seed, guided=guided)
-        self._config = config
+        # A plan loads no model: what the student would drop is counted as well.
+        self._config = replace(config, filters=replace(config.filters, student=None))
         self._models = replace(
             models, summarizer=summarizer, embedder=_OneVector(), judges=judges, reader=reader
         )

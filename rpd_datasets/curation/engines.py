@@ -328,7 +328,7 @@ def actor_pool(
 ) -> tuple[int, float]:
     """How many actors there are on a cluster with such resources, and how many GPUs each has."""
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
-    specs += [chat_spec(config.judge)] if config.judge else []
+    specs += [chat_spec(spec) for spec in (config.judge, config.filters.student) if spec]
     gpus = int(resources.get("GPU", 0)) if any(spec.needs_gpu for spec in specs) else 0
     here = any(spec.runs_here for spec in specs)
     wanted = options.num_proc or gpus or (int(resources.get("CPU", 1)) if here else num_nodes)

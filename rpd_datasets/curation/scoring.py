@@ -245,7 +245,7 @@ async def _filtered(
         known = {text: endings[end] for text, end in ends.items()}
         unfinished = partial(_why, known, "completeness", Reason.INCOMPLETE)
 
-    found = run(unfinished)
+    found = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
     if filters.soundness == "llm" and found.kept:
         judge = models.required_judges().soundness
         arguments = await _each_once(

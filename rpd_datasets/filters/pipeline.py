@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
-from rpd_datasets.filters import completeness, soundness
+from rpd_datasets.filters import completeness, naturalness, soundness
 from rpd_datasets.filters.answer_checks import (
     ANSWER_COLUMNS,
     MARK_COLUMNS,
@@ -106,6 +106,15 @@ class FilterConfig:
         "first",
         metavar="FILE",
     )
+    student: str | None = option(
+        None,
+        "the model to be trained, hf:MODEL: drop the solutions of each problem that surprise it "
+        "most, and choose among the others",
+        metavar="SPEC",
+    )
+    student_share: float = option(
+        0.5, "share of a problem's solutions that the student drops", metavar="SHARE"
+    )
     filters: tuple[str, ...] = option(
         (),
         "apply a filter of another package (repeatable)",
@@ -125,6 +134,13 @@ class FilterConfig:
                 f"{{near_duplicate}} must be in (0, 1], got {self.near_duplicate}",
                 option="near_duplicate",
             )
+        if not 0 <= self.student_share < 1:
+            raise InputError(
+                f"{{student_share}} must be in [0, 1), got {self.student_share}",
+                option="student_share",
+            )
+        if self.student is not None:
+            naturalness.check_student(self.student)
         for text in self.filters:
             FILTERS.find(text.partition("=")[0])
 
@@ -240,6 +256,15 @@ def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
     if config.near_duplicate is not None:
         found.append(partial(near_duplicates, near_duplicate=config.near_duplicate))
     found += [partial(_of_another_package, text=text) for text in config.filters]
+    if config.student is not None:
+        found.append(
+            partial(
+                naturalness.unnatural,
+                student=config.student,
+                share=config.student_share,
+                least=config.min_solutions,
+            )
+        )
     return [*found, soundness.unsound] if config.soundness == "llm" else found
 
 

@@ -111,6 +111,37 @@ class InProcessChat:
             completion_tokens=len(written),
         )
 
+    def surprise(self, prompt: str, reply: str) -> float:
+        """Mean surprise of a reply to a prompt, per token in nats: one forward pass.
+
+        Raises [`ModelError`] where they do not fit the model or its memory.
+        """
+        import torch
+
+        options: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True}
+        asked = [{"role": "user", "content": prompt}]
+        # Not as a finished turn: some templates change or drop parts of a reply.
+        text = self._tokenizer.apply_chat_template(asked, **options)
+        before, after = (
+            self._tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text, reply)
+        )
+        count, context = len(before) + len(after), self._model.config.max_position_embeddings
+        if count > context:
+            raise ModelError(
+                f"a solution with its problem has {count} tokens, over the {context} of "
+                f"{self.model!r}; leave long ones out"
+            )
+        ids = torch.tensor([before + after], device=self._model.device)
+        try:
+            with torch.inference_mode():
+                logits = self._model(ids, logits_to_keep=len(after) + 1).logits[0, :-1].float()
+        except torch.OutOfMemoryError as error:
+            raise ModelError(
+                f"a solution of {count} tokens does not fit the memory of {ids.device}; leave long "
+                "ones out"
+            ) from error
+        return float(torch.nn.functional.cross_entropy(logits, ids[0, len(before) :]))
+
     def _token(self, stop: str) -> int:
         ids: list[int] = self._tokenizer(stop, add_special_tokens=False)["input_ids"]
         if len(ids) != 1:

@@ -1,0 +1,56 @@
+"""How natural solutions are to the model that will be trained on them (`--student`).
+
+A model learns least from texts that surprise it (arXiv 2502.12143, 2601.14249). One forward pass
+reads the mean surprise per token of each solution after its problem; of each problem the most
+surprising share is left out, so that diversity is chosen among what the model finds natural.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from rpd_datasets.filters.candidates import Candidates, Drops
+from rpd_metric.errors import InputError
+from rpd_metric.models.kinds import chat_spec, load_chat
+from rpd_metric.reasons import Reason
+
+
+def check_student(spec: str) -> None:
+    """Refuse a model whose chances cannot be read. Raises [`InputError`]."""
+    if chat_spec(spec).kind != "hf":
+        raise InputError(
+            f"{{student}} reads the chances of tokens in this process; use hf:MODEL, got {spec!r}",
+            option="student",
+        )
+
+
+def unnatural(candidates: Candidates, student: str, share: float, least: int) -> Drops:
+    """Leave out the most surprising share of a problem's solutions, but never under `least`."""
+    count = len(candidates.left)
+    number = min(int(share * count), count - least)
+    if number < 1:
+        return {}
+    problem = candidates.problem
+    surprises = {
+        index: _surprise(student, problem.problem, problem.solutions[index])
+        for index in candidates.left
+    }
+    ranked = sorted(candidates.left, key=lambda index: (-surprises[index], index))
+    mean = sum(surprises.values()) / count
+    return {
+        index: (
+            Reason.UNNATURAL,
+            f"{surprises[index]:.2f} nats of surprise per token to {student}; {mean:.2f} on "
+            "average in its problem.",
+        )
+        for index in ranked[:number]
+    }
+
+
+# Filters run again where a judge is asked.
+@lru_cache(maxsize=4096)
+def _surprise(student: str, problem: str, solution: str) -> float:
+    model: Any = load_chat(student)
+    found: float = model.surprise(problem, solution)
+    return found
