@@ -71,26 +71,26 @@ def documented(kind: type[Kind]) -> type[Kind]:
         make(self, *values, **named)
 
     kind.__init__ = checked  # type: ignore[method-assign]
-    lines = [f"        {one.name}: {one.metadata['help']}." for one in fields(kind)]  # type: ignore[arg-type]
+    lines = [f"        {entry.name}: {entry.metadata['help']}." for entry in fields(kind)]  # type: ignore[arg-type]
     kind.__doc__ = f"{(kind.__doc__ or '').rstrip()}\n\n    Args:\n" + "\n".join(lines) + "\n"
     return kind
 
 
 def _options(kind: type, group: str) -> list[Field[Any]]:
-    options = [one for one in fields(kind) if "help" in one.metadata]
-    return [one for one in options if one.metadata.get("group", "") == group]
+    options = [entry for entry in fields(kind) if "help" in entry.metadata]
+    return [entry for entry in options if entry.metadata.get("group", "") == group]
 
 
 def add_options(parser: Any, kind: type, group: str = "") -> None:
     """Add a group of a dataclass's options to a parser, or to a group of its arguments."""
     hints = typing.get_type_hints(kind)
-    for one in _options(kind, group):
-        default = one.default if one.default_factory is MISSING else one.default_factory()
-        settings = {"default": default, "help": one.metadata["help"], **_taken(hints[one.name])}
-        settings |= {n: one.metadata[n] for n in ("metavar", "choices") if one.metadata.get(n)}
+    for entry in _options(kind, group):
+        default = entry.default if entry.default_factory is MISSING else entry.default_factory()
+        settings = {"default": default, "help": entry.metadata["help"], **_taken(hints[entry.name])}
+        settings |= {n: entry.metadata[n] for n in ("metavar", "choices") if entry.metadata.get(n)}
         if "choices" in settings and "metavar" in settings:
             settings["help"] += ". One of %(choices)s"
-        name = one.metadata.get("name") or one.name
+        name = entry.metadata.get("name") or entry.name
         parser.add_argument(f"--{name.replace('_', '-')}", **settings)
 
 
@@ -112,17 +112,17 @@ def options_from(
 ) -> Kind:
     """Make a dataclass from the parsed options of these groups; `others` win."""
     values: dict[str, Any] = {}
-    for one in (one for group in groups for one in _options(kind, group)):
-        value = getattr(args, one.metadata.get("name") or one.name)
-        if value is not None or one.default is None:
-            values[one.name] = tuple(value) if isinstance(value, list) else value
+    for entry in (entry for group in groups for entry in _options(kind, group)):
+        value = getattr(args, entry.metadata.get("name") or entry.name)
+        if value is not None or entry.default is None:
+            values[entry.name] = tuple(value) if isinstance(value, list) else value
     return kind(**{**values, **others})
 
 
 def as_options(value: Any, *groups: str) -> dict[str, Any]:
     """The inverse of [`options_from`]: values by their names on the command line."""
-    named = [one for group in groups for one in _options(type(value), group)]
-    return {one.metadata.get("name") or one.name: getattr(value, one.name) for one in named}
+    named = [entry for group in groups for entry in _options(type(value), group)]
+    return {entry.metadata.get("name") or entry.name: getattr(value, entry.name) for entry in named}
 
 
 def read_options(path: str | Path) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class _Strict(yaml.SafeLoader):  # type: ignore[misc,unused-ignore]
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         names = [self.construct_object(key, deep=True) for key, _ in node.value]
         if twice := [name for name in names if names.count(name) > 1]:
-            said = f"duplicate name {twice[0]!r}"
-            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark)
+            message = f"duplicate name {twice[0]!r}"
+            raise yaml.constructor.ConstructorError(None, None, message, node.start_mark)
         mapping: dict[Any, Any] = super().construct_mapping(node, deep=deep)
         return mapping

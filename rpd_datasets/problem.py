@@ -89,7 +89,7 @@ def strategy_labels(extra: Mapping[str, Any], num_solutions: int) -> list[str] |
     if isinstance(names, list):
         names = {str(label): name for label, name in enumerate(names)}
     known = names if isinstance(names, Mapping) else {}
-    return [UNNAMED if one is None else str(known.get(str(one)) or one) for one in labels]
+    return [UNNAMED if label is None else str(known.get(str(label)) or label) for label in labels]
 
 
 def _take(value: Any, count: int, indices: Sequence[int]) -> Any:

@@ -44,7 +44,7 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
         rows: dict[str, list[Any]] = {name: [] for name in features}
         for place, selected in enumerate(batch["selected"]):
             for index in selected:
-                problem, solutions = (batch[one][place] for one in needed[:2])
+                problem, solutions = (batch[name][place] for name in needed[:2])
                 prompt, completion = sft_messages(problem, solutions[index])
                 rows["prompt"].append(prompt)
                 rows["completion"].append(completion)

@@ -48,16 +48,16 @@ class _FullHelp(argparse.ArgumentDefaultsHelpFormatter):
     """Help as sentences, with those defaults that say something."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        said = (action.help or "").removesuffix(".")
-        default = action.default not in (None, False, 0, [], SUPPRESS) and "(default" not in said
-        return f"{said[:1].upper()}{said[1:]}." + " (default: %(default)s)" * default
+        help = (action.help or "").removesuffix(".")
+        default = action.default not in (None, False, 0, [], SUPPRESS) and "(default" not in help
+        return f"{help[:1].upper()}{help[1:]}." + " (default: %(default)s)" * default
 
 
 class _Help(_FullHelp):
     """The same for the options that most people need."""
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: Any = None) -> None:
-        required = [one for one in actions if one.required]
+        required = [action for action in actions if action.required]
         super().add_usage(usage, required, groups, prefix)
 
     def add_argument(self, action: argparse.Action) -> None:
@@ -87,7 +87,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say it, with the nearest to what does not exist, and exit with 2."""
-        flags = [one for one in message.split() if one.startswith("--")]
+        flags = [word for word in message.split() if word.startswith("--")]
         known: Iterable[str] = self._option_string_actions
         typed = flags[0] if message.startswith("unrecognized") and flags else ""
         if choice := re.search(r"invalid choice: '(.+?)' \(choose from (.+)\)", message):
@@ -274,14 +274,14 @@ def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[s
     if (path := named.parse_known_args(given)[0].config) is None:
         return list(given)
     values, line = read_options(path), list(given)
-    typed = {one.partition("=")[0] for one in given if one.startswith("-")}
+    typed = {word.partition("=")[0] for word in given if word.startswith("-")}
     own = ("help", "help_all", "config")
-    actions = {one.dest: one for one in parser._actions if one.dest not in own}
+    actions = {action.dest: action for action in parser._actions if action.dest not in own}
     if {"format", "options"} <= values.keys():
         if values["format"] != MANIFEST_FORMAT:
             raise InputError(f"{path} was written by another version; type its options instead")
         # Other commands have fewer options than the one that wrote the manifest.
-        values = {name: one for name, one in values["options"].items() if name in actions}
+        values = {name: value for name, value in values["options"].items() if name in actions}
     for key, value in values.items():
         action = actions.get(key.replace("-", "_"))
         if action is None:
@@ -300,12 +300,12 @@ def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list
     """An option of a file as it would be typed."""
     flag, several = action.option_strings[0], action.nargs == "+"
     if isinstance(value, Mapping):
-        value = [f"{name}={one}" for name, one in value.items()]
+        value = [f"{name}={entry}" for name, entry in value.items()]
     repeated = several or isinstance(action, argparse._AppendAction)
     listed = value if repeated and isinstance(value, list) else [value]
     kinds: Iterable[type] = (bool,) if action.nargs == 0 else (str, int, float, date)
-    if any(type(one) not in kinds for one in listed):
+    if any(type(entry) not in kinds for entry in listed):
         raise InputError(f"{key} in {where} is {value!r}, which the option {flag} does not take")
     if action.nargs == 0:  # a switch, of which some have an opposite
-        return [flag] if value else [one for one in action.option_strings if one[:5] == "--no-"]
-    return [flag, *map(str, listed)] if several else [f"{flag}={one}" for one in listed]
+        return [flag] if value else [name for name in action.option_strings if name[:5] == "--no-"]
+    return [flag, *map(str, listed)] if several else [f"{flag}={entry}" for entry in listed]

@@ -61,11 +61,11 @@ def _compare(args: argparse.Namespace) -> None:
                 on_problem=done,
             )
     if args.calibrate:
-        curves = [asdict(one.calibration) for one in comparison.results if one.calibration]
+        curves = [asdict(result.calibration) for result in comparison.results if result.calibration]
         args.calibrate.write_text(json.dumps(curves, indent=2) + "\n", encoding="utf-8")
     facts = asdict(comparison) | {"num_left_out": len(rejects)}
     results = facts.pop("results")
     for table in () if args.json else comparison.tables():
         print_table(table)
         print()
-    print_result(args, facts, results=results, left_out=[one.as_row() for one in rejects])
+    print_result(args, facts, results=results, left_out=[reject.as_row() for reject in rejects])

@@ -1,8 +1,7 @@
 """`rpd curate`: curate a small, diverse training set.
 
 Rank problems by how differently they were solved, choose the most different solutions of the best
-ones, and write them as a dataset with a card. An interrupted run goes on where it stopped when it
-is started again.
+ones, and write a dataset with a card. Resumable.
 
 Example: rpd curate solutions.jsonl --num-problems 100 --output curated
 """
@@ -110,7 +109,7 @@ def _curate(args: argparse.Namespace) -> None:
             on_problem=lambda _: scored_one(),
             on_stage=line.stage,
             on_read=line.read,
-            on_chosen=lambda *one: chosen.append(_chosen_row(*one)),
+            on_chosen=lambda *choice: chosen.append(_chosen_row(*choice)),
         )
         curated = curate_dataset(
             args.input,
@@ -179,12 +178,12 @@ def _mixed_in(args: argparse.Namespace, num_problems: int) -> list[tuple[str, in
             "the second with {mix=INPUT} (and {mix_only=domain=code} where both are in one)",
             option=("mix", "mix_only"),
         )
-    found = []
+    inputs = []
     for mix in args.mix or ():
         # A colon may belong to the name; a number of problems is all digits.
         name, colon, number = mix.rpartition(":")
-        one = (name, int(number)) if colon and number.isdigit() else (mix, num_problems)
-        if one[1] < 1:
+        entry = (name, int(number)) if colon and number.isdigit() else (mix, num_problems)
+        if entry[1] < 1:
             raise InputError(f"{{mix}} {mix!r} asks for no problems; name 1 or more", option="mix")
-        found.append(one)
-    return found
+        inputs.append(entry)
+    return inputs

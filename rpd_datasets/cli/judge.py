@@ -54,7 +54,9 @@ def _judge(args: argparse.Namespace) -> None:
     rejects: list[Rejected] = []
     problems = list(arguments.read_problems(args, rejects))
     # Rows that cannot be judged are found before a model is loaded.
-    cases = [JudgedProblem.of(one, labelled=args.labels, steps=not endings) for one in problems]
+    cases = [
+        JudgedProblem.of(problem, labelled=args.labels, steps=not endings) for problem in problems
+    ]
     task, summarizer = TASKS[args.task], None
     judge = task.judge(load_flow(args.judge, args.store, requests=requests))
     if any(case.steps is None for case in cases):
@@ -72,4 +74,4 @@ def _judge(args: argparse.Namespace) -> None:
         "rows_left_out": len(rejects),
         **judged(task, verdicts),
     }
-    print_result(args, facts, verdicts=[one.as_row(task) for one in verdicts])
+    print_result(args, facts, verdicts=[verdict.as_row(task) for verdict in verdicts])

@@ -58,22 +58,22 @@ def _label(args: argparse.Namespace) -> None:
     rows, rejects, skipped = _read(output), list[Rejected](), Counter[str]()
 
     def steps_of(row: dict[str, Any]) -> list[list[str]]:
-        found = run(summaries_of(summarizer, row["problem"], row["solutions"]))
-        return [list(one.steps) or ["(no steps)"] for one in found]
+        summaries = run(summaries_of(summarizer, row["problem"], row["solutions"]))
+        return [list(summary.steps) or ["(no steps)"] for summary in summaries]
 
     def label(row: dict[str, Any], column: str, order: Sequence[int]) -> bool:
         """Label a row, whose solutions are shown in the `order` of these indices."""
         steps = row.get("steps") or steps_of(row)
         shown = [steps[index] for index in order]
         if reader is None:
-            said = _ask(row["problem"], shown, [row["solutions"][index] for index in order])
+            grouping = _ask(row["problem"], shown, [row["solutions"][index] for index in order])
         else:
-            said = run(reader.sort_in_order(row["problem"], shown))
-        if None in said.groups:
-            skipped[said.reason or Reason.NO_VERDICT] += 1
+            grouping = run(reader.sort_in_order(row["problem"], shown))
+        if None in grouping.groups:
+            skipped[grouping.reason or Reason.NO_VERDICT] += 1
             return False
-        given = dict(zip(order, said.groups, strict=True))
-        row[column] = list(renumbered([given[index] for index in range(len(order))]))
+        group_of = dict(zip(order, grouping.groups, strict=True))
+        row[column] = list(renumbered([group_of[index] for index in range(len(order))]))
         return True
 
     def save() -> None:
@@ -105,8 +105,8 @@ def _label(args: argparse.Namespace) -> None:
             if row.get("strategy_b") is None and label(row, "strategy_b", order):
                 save()
             advance()
-    labelled = [found for row in rows if (found := Labels.of(row))]
-    twice = [found for found in labelled if len(found.passes) > 1]
+    labelled = [labels for row in rows if (labels := Labels.of(row))]
+    twice = [labels for labels in labelled if len(labels.passes) > 1]
     agreement = agreement_of_passes(twice)
     result = {
         "output": str(output),
@@ -129,8 +129,8 @@ def _read(output: Path) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in lines if line]
         list(map(_key, rows))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        said = "holds other rows than rpd label writes: name another file with --output"
-        raise InputError(f"{output} {said}") from error
+        problem = "holds other rows than rpd label writes: name another file with --output"
+        raise InputError(f"{output} {problem}") from error
     return rows
 
 

@@ -61,7 +61,7 @@ def print_facts(facts: Mapping[str, Any]) -> None:
     lines = []
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            value = ", ".join(f"{one.replace('_', ' ')} {cell(n)}" for one, n in value.items())
+            value = ", ".join(f"{key.replace('_', ' ')} {cell(n)}" for key, n in value.items())
         if value not in (None, ""):
             lines.append((name.replace("_", " "), cell(value)))
     print_lines(lines)
@@ -71,8 +71,8 @@ def print_lines(lines: Sequence[tuple[str, str]]) -> None:
     """Print names with a sentence each: the summary of a run."""
     out, width = console(), 2 + max((len(name) for name, _ in lines), default=0)
     wrap = textwrap.TextWrapper(out.width, subsequent_indent=" " * width, break_on_hyphens=False)
-    for name, said in lines:
-        text = Text(wrap.fill(printable(name.ljust(width) + said)))
+    for name, words in lines:
+        text = Text(wrap.fill(printable(name.ljust(width) + words)))
         text.stylize("bold", 0, width)
         out.print(text)
 
@@ -83,7 +83,7 @@ def print_scored(rows: Sequence[tuple[str, float | None, Sequence[str]]]) -> Non
     for number, (statement, score, below) in enumerate(rows, 1):
         head = Text(f"{number:>{width}}  ").append(cell(score).rjust(5), style="bold cyan")
         head.append("  " + printable(" ".join(statement.split())))
-        rest = (Text(" " * (width + 2) + printable(one), style="dim") for one in below)
+        rest = (Text(" " * (width + 2) + printable(line), style="dim") for line in below)
         for line in (head, *rest):
             out.print(line, no_wrap=True, overflow="ellipsis")
 

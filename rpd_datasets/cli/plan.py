@@ -98,20 +98,20 @@ def _plan(args: argparse.Namespace) -> None:
         line = stack.enter_context(Progress("Reading problems", args.limit))
         understood = Understood(arguments.open_input(args, scratch, rejects.append))
         asyncio.run(_count(count, understood, line.advance))
-    found = count.numbers() | {
+    facts = count.numbers() | {
         "context_length": context,
         "tokens_counted_by": models.count_tokens.name,
         "summarizer": models.summarizer.name,
         "judge": models.judges and models.judges.chat.model,
     }
-    left_out = Counter(one.reason for one in rejects) + count.left_out
+    left_out = Counter(reject.reason for reject in rejects) + count.left_out
     if args.json:
-        print_json(found | {"left_out": left_out, "input": understood.as_dict()})
+        print_json(facts | {"left_out": left_out, "input": understood.as_dict()})
         return
     print_lines(understood.lines())
     print()
-    said = ", ".join(with_option(*one) for one in left_out.most_common())
-    print_facts(found | {"left_out": said or "nothing"})
+    reasons = ", ".join(with_option(*entry) for entry in left_out.most_common())
+    print_facts(facts | {"left_out": reasons or "nothing"})
 
 
 def _plan_evaluation(points: float, *, as_json: bool) -> None:

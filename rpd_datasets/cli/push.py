@@ -64,8 +64,8 @@ def _show(args: argparse.Namespace) -> None:
     allowed = args.allow_secret
     repo_type, files, findings = to_publish(args.folder, exclude=args.exclude, allowed=allowed)
     if args.json:
-        found = list(map(asdict, findings))
-        print_json({"repo_type": repo_type, "files": sorted(files), "findings": found})
+        records = list(map(asdict, findings))
+        print_json({"repo_type": repo_type, "files": sorted(files), "findings": records})
     else:
         print(f"{len(files)} files of a {repo_type} would be sent:", *sorted(files), sep="\n  ")
         for finding in findings:

@@ -70,9 +70,7 @@ def shares(
     {0: 1, 1: 3}
     """
     if num_samples < 1:
-        raise InputError(
-            f"{{num_samples}} must be >= 1, got {num_samples}", option="num_samples"
-        )
+        raise InputError(f"{{num_samples}} must be >= 1, got {num_samples}", option="num_samples")
     lots = sorted(
         (draw_lot(text, seed), place) for place, (text, gains) in enumerate(offers) if gains
     )

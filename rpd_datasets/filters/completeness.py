@@ -132,14 +132,16 @@ def _judge_end(solution: str, tail: str, reference: str | None) -> EndingCheck:
 def _holds(end: str, reference: str) -> bool:
     """Whether a text has the numbers of a reference answer, or its words if it has none."""
     # Thousands are written with commas or without, decimals with a comma or a point.
-    said, wanted = (re.sub(r"(?<=\d)[,.](?=\d)", "", one.casefold()) for one in (end, reference))
-    parts = re.findall(r"\d+|[^\W\d_]+", re.sub(r"\\[a-z]+", " ", wanted))
-    numbers = set(re.findall(r"\d+", said))
+    ending, expected = (
+        re.sub(r"(?<=\d)[,.](?=\d)", "", text.casefold()) for text in (end, reference)
+    )
+    parts = re.findall(r"\d+|[^\W\d_]+", re.sub(r"\\[a-z]+", " ", expected))
+    numbers = set(re.findall(r"\d+", ending))
     # "50 + 10 + 2" is an answer, too.
-    sums = re.findall(r"\d{1,9}(?:[+-]\d{1,9})+", said.replace(" ", ""))
-    numbers |= {str(sum(map(int, re.findall(r"[+-]?\d+", one)))) for one in sums}
+    sums = re.findall(r"\d{1,9}(?:[+-]\d{1,9})+", ending.replace(" ", ""))
+    numbers |= {str(sum(map(int, re.findall(r"[+-]?\d+", terms)))) for terms in sums}
     wanted_numbers = set(filter(str.isdecimal, parts))
-    return wanted_numbers <= numbers if wanted_numbers else all(part in said for part in parts)
+    return wanted_numbers <= numbers if wanted_numbers else all(part in ending for part in parts)
 
 
 def _last_answer(tail: str) -> int | None:
@@ -223,7 +225,7 @@ def _in_formula(line: str) -> bool:
 def unfinished(candidates: Candidates, answer_column: str | None) -> Drops:
     """Leave out incomplete solutions, by what their server said, rules or a judge's verdicts."""
     drops: dict[int, tuple[str, str]] = {}
-    wanted = reference_of(candidates.problem, answer_column)
+    answer = reference_of(candidates.problem, answer_column)
     columns = (each_solution(candidates.problem, name) for name in END_COLUMNS)
     # A list of another length does not say whose ends it holds.
     told = (ends for ends in columns if len(ends) == len(candidates.num_tokens))
@@ -239,7 +241,7 @@ def unfinished(candidates: Candidates, answer_column: str | None) -> Drops:
             continue
         tail = text_tail(solution, TAIL_TOKENS, candidates.count_tokens, num_tokens)
         # An answer that was found right is there.
-        reference = None if candidates.answers.marks[index] else wanted
+        reference = None if candidates.answers.marks[index] else answer
         _, reason = is_complete(solution, tail, reference)
         if reason and not (num_tokens < SHORT_TOKENS and reason in OPEN_ENDED):
             drops[index] = (reason, f"The solution was not finished: {reason}.")

@@ -88,7 +88,7 @@ class Contamination:
         self._runs: dict[int, tuple[str, int]] = {}
         digest = hashlib.sha256(f"{RUN_WORDS}".encode())
         for name, texts in benchmarks.items():
-            mine: dict[int, tuple[str, int]] = {}  # a run's hash: the first text that holds it
+            runs: dict[int, tuple[str, int]] = {}  # a run's hash: the first text that holds it
             shared: set[int] = set()
             for number, text in enumerate(texts, start=1):
                 words = words_of(text)
@@ -97,11 +97,11 @@ class Contamination:
                 if not words:
                     continue
                 self._texts.setdefault(whole, (name, number))
-                for key in (hash(one) for one in _all_runs(words) if _tells(one)):
-                    if mine.setdefault(key, (whole, number))[0] != whole:
+                for key in (hash(run) for run in _all_runs(words) if _tells(run)):
+                    if runs.setdefault(key, (whole, number))[0] != whole:
                         shared.add(key)
-            for key in mine.keys() - shared:
-                self._runs.setdefault(key, (name, mine[key][1]))
+            for key in runs.keys() - shared:
+                self._runs.setdefault(key, (name, runs[key][1]))
         self.fingerprint = digest.hexdigest()
 
     def find(self, problem: str) -> Match | None:

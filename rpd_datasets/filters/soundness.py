@@ -62,11 +62,11 @@ def signs_of_floundering(solution: str) -> list[tuple[str, str]]:
     """
     spoken = " ".join(argument_of(solution).split())
     folded = spoken.casefold()
-    found = []
+    signs = []
     for name, pattern in _COMPILED.items():
         if any(word in folded for word in WORDS[name]) and (match := pattern.search(spoken)):
-            found.append((name, match.group()[:SHOWN]))
-    return found
+            signs.append((name, match.group()[:SHOWN]))
+    return signs
 
 
 def argument_of(solution: str) -> str:
@@ -83,8 +83,8 @@ def floundering(candidates: Candidates) -> Drops:
     """Leave out solutions with signs of floundering."""
     drops: dict[int, tuple[str, str]] = {}
     for index in candidates.left:
-        if found := signs_of_floundering(candidates.problem.solutions[index]):
-            name, words = found[0]
+        if signs := signs_of_floundering(candidates.problem.solutions[index]):
+            name, words = signs[0]
             drops[index] = (Reason.FLOUNDERING, f"It shows {name}: {words!r}.")
     return drops
 
@@ -97,5 +97,5 @@ def unsound(candidates: Candidates) -> Drops:
             "curate_dataset or rpd_curate, which do"
         )
     texts = candidates.problem.solutions
-    found = {index: candidates.unsound(texts[index]) for index in candidates.left}
-    return {index: why for index, why in found.items() if why is not None}
+    verdicts = {index: candidates.unsound(texts[index]) for index in candidates.left}
+    return {index: why for index, why in verdicts.items() if why is not None}

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def problem_text(asked: str | list[Any]) -> str:
+def problem_text(prompt: str | list[Any]) -> str:
     """The problem in a sample's input: of messages, what the user says after the last example."""
-    if isinstance(asked, str):
-        return asked
-    answered = [place for place, message in enumerate(asked) if message.role == "assistant"]
-    last = asked[answered[-1] + 1 :] if answered else asked
+    if isinstance(prompt, str):
+        return prompt
+    answered = [place for place, message in enumerate(prompt) if message.role == "assistant"]
+    last = prompt[answered[-1] + 1 :] if answered else prompt
     return "\n\n".join(message.text for message in last if message.role == "user")
 
 
@@ -51,4 +51,4 @@ def solution_texts(messages: Sequence[Any], output: Any) -> list[str]:
     if output.completion not in ("", choices[0].text if choices else ""):
         last[0] = output.completion  # which a solver wrote, and which was scored
     before = [turn_text(turn) for turn in turns[:-1]]
-    return ["\n\n".join(text for text in (*before, one) if text.strip()) for one in last]
+    return ["\n\n".join(text for text in (*before, text) if text.strip()) for text in last]

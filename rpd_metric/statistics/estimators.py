@@ -51,23 +51,23 @@ def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> float | F
     array([0.  , 0.25, 1.  ])
     """
     try:
-        drawn, right, attempts = np.broadcast_arrays(
+        samples, right, attempts = np.broadcast_arrays(
             _integers(n, "n"), _integers(c, "c"), _integers(k, "k")
         )
     except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"n, c and k do not broadcast to one shape: {error}") from None
-    _refuse(drawn < 1, "n is below 1; a problem needs at least one sample")
+    _refuse(samples < 1, "n is below 1; a problem needs at least one sample")
     _refuse(attempts < 1, "k is below 1; pass@k needs at least one attempt")
     _refuse(right < 0, "c is negative; it counts right samples")
-    _refuse(right > drawn, "c is above n; more samples are right than were drawn")
-    _refuse(attempts > drawn, "k is above n; draw at least k samples per problem")
-    missed = np.ones(drawn.shape)
+    _refuse(right > samples, "c is above n; more samples are right than were drawn")
+    _refuse(attempts > samples, "k is above n; draw at least k samples per problem")
+    missed = np.ones(samples.shape)
     for i in range(int(attempts.max(initial=0))):
         # A problem with fewer attempts than the largest k is finished early: its ratio is 1.
-        wrong_left = np.maximum(drawn - right - i, 0)
-        left = np.maximum(drawn - i, 1)
+        wrong_left = np.maximum(samples - right - i, 0)
+        left = np.maximum(samples - i, 1)
         missed = missed * np.where(i < attempts, wrong_left / left, 1.0)
     passed = 1.0 - missed
     return float(passed) if passed.ndim == 0 else passed
@@ -89,9 +89,9 @@ def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:
     array([0.5, 0. ])
     """
     samples = _samples(correct)
-    drawn = samples.shape[2]
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= drawn:
-        raise InputError(f"k is {k!r}; use an integer from 1 to the {drawn} samples of a run")
+    num_samples = samples.shape[2]
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= num_samples:
+        raise InputError(f"k is {k!r}; use an integer from 1 to the {num_samples} samples of a run")
     return np.asarray(samples[:, :, :k].any(axis=2).mean(axis=1), dtype=np.float64)
 
 
@@ -111,17 +111,17 @@ def cons_at_n(correct: npt.ArrayLike, answers: npt.ArrayLike) -> Floats:
     array([0.5])
     """
     samples = _samples(correct)
-    given = np.asarray(answers, dtype=object)
-    if given.ndim == 2:
-        given = given[:, None, :]
-    if given.shape != samples.shape:
+    texts = np.asarray(answers, dtype=object)
+    if texts.ndim == 2:
+        texts = texts[:, None, :]
+    if texts.shape != samples.shape:
         raise InputError(
-            f"correct has shape {samples.shape} and answers {given.shape} (problems, runs, n); "
+            f"correct has shape {samples.shape} and answers {texts.shape} (problems, runs, n); "
             "give one answer per sample, None where there is none"
         )
     votes = np.empty(samples.shape[:2])
     for place in np.ndindex(*votes.shape):
-        votes[place] = _vote(samples[place].tolist(), given[place].tolist())
+        votes[place] = _vote(samples[place].tolist(), texts[place].tolist())
     return np.asarray(votes.mean(axis=1), dtype=np.float64)
 
 

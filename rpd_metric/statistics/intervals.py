@@ -103,14 +103,14 @@ def mean_band(per_problem: npt.ArrayLike) -> list[Interval]:
     return [Interval(*map(float, ends)) for ends in zip(means, low, high, strict=True)]
 
 
-def _upper_ends(drawn: Floats) -> Floats:
+def _upper_ends(draws: Floats) -> Floats:
     """For each column an end, above all of which lies half of what is outside of the level.
 
     One rank for all columns: the least at which so many rows lie below all of the ends.
     """
-    ordered = np.sort(drawn, axis=0)
-    ranks = np.max([np.searchsorted(o, d) for o, d in zip(ordered.T, drawn.T, strict=True)], axis=0)
-    rank = np.sort(ranks)[min(len(drawn) - 1, math.ceil((1 + LEVEL) / 2 * len(drawn)))]
+    ordered = np.sort(draws, axis=0)
+    ranks = np.max([np.searchsorted(o, d) for o, d in zip(ordered.T, draws.T, strict=True)], axis=0)
+    rank = np.sort(ranks)[min(len(draws) - 1, math.ceil((1 + LEVEL) / 2 * len(draws)))]
     return np.asarray(ordered[rank])
 
 
@@ -143,8 +143,8 @@ def paired_differences(a: npt.ArrayLike, b: npt.ArrayLike) -> list[PairedDiffere
     p = (1 + (largest[:, None] >= observed - 1e-9).sum(axis=0)) / (1 + len(largest))
     critical = float(np.sort(largest)[min(len(largest) - 1, math.ceil(LEVEL * len(largest)))])
     return [
-        PairedDifference(*map(float, found))
-        for found in zip(means, *_band(gaps, critical), p, strict=True)
+        PairedDifference(*map(float, figures))
+        for figures in zip(means, *_band(gaps, critical), p, strict=True)
     ]
 
 

@@ -120,10 +120,12 @@ class PassAtK(evaluate.Metric):  # type: ignore[misc]
             correct = np.array(marks).reshape(len(predictions), n)
         ks = [size for size in _KS if size <= n] if k is None else [k] if isinstance(k, int) else k
         right = correct.sum(axis=1)
-        found = {f"pass@{k}": mean_interval(pass_at_k(n, right, k)) for k in ks}
+        intervals = {f"pass@{k}": mean_interval(pass_at_k(n, right, k)) for k in ks}
         return {
-            **{name: interval.value for name, interval in found.items()},
-            "intervals": {name: [one.low, one.high] for name, one in found.items()},
+            **{name: interval.value for name, interval in intervals.items()},
+            "intervals": {
+                name: [interval.low, interval.high] for name, interval in intervals.items()
+            },
             "mean@n": float(correct.mean()),
             "num_problems": len(predictions),
             "num_samples": n,

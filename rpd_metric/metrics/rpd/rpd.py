@@ -238,10 +238,10 @@ def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str],
     """Rows, one reference text per row, and their form; refuses the first row that is wrong."""
     rows = _plain(predictions)
     if not isinstance(rows, list) or not rows:
-        said = "empty" if rows == [] else f"of the type {type(predictions).__name__}"
-        raise InputError(f"predictions are {said}: pass a list with one group per problem")
+        kind = "empty" if rows == [] else f"of the type {type(predictions).__name__}"
+        raise InputError(f"predictions are {kind}: pass a list with one group per problem")
     forms = [_form_of(row, f"predictions[{index}]") for index, row in enumerate(rows)]
-    form = next((one for one in forms if one is not None), "solutions")
+    form = next((entry for entry in forms if entry is not None), "solutions")
     for index, other in enumerate(forms):
         if other not in ((form,) if form == "pair" else (None, form)):
             raise InputError(
