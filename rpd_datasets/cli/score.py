@@ -74,8 +74,8 @@ def _score(args: argparse.Namespace) -> None:
             marked_by.add(known.get(scored.marked_by))
             written.update(written_in(problem.solutions[place]) for place in scored.usable)
             distances = nan_for_none(scored.chosen_by)
-            labels = [one for one in scored.strategies if one is not None]
-            named = Counter(scored.strategy_names[one] for one in labels)
+            groups = [group for group in scored.strategies if group is not None]
+            named = Counter(scored.strategy_names[group] for group in groups)
             problems.append(
                 {
                     "problem": problem.problem,
@@ -118,19 +118,19 @@ def _score(args: argparse.Namespace) -> None:
     }
     if not args.json:
         shown = problems[: args.num_rows]
-        scores = [(row["problem"], row["mean_distance"], _said(row, name, curve)) for row in shown]
+        scores = [(row["problem"], row["mean_distance"], _lines(row, name, curve)) for row in shown]
         print_scored(scores)
         if len(problems) > args.num_rows:
             print(f"... and {len(problems) - args.num_rows:,} more problems")
         print()
-    print_result(args, summary, problems=problems, left_out=[one.as_row() for one in rejects])
+    print_result(args, summary, problems=problems, left_out=[reject.as_row() for reject in rejects])
 
 
-def _said(row: dict[str, Any], name: str, curve: Calibration | None) -> list[str]:
+def _lines(row: dict[str, Any], name: str, curve: Calibration | None) -> list[str]:
     distance = row["mean_distance"]
     words = "" if curve is None or distance is None else f": {curve.phrase(distance)}"
     compared = f"{row['usable']} of {row['solutions']} solutions compared"
     # In this order a narrow window does not cut the words.
-    said = f"{name}{words}; {compared}, problem score {cell(row['problem_score'])}"
+    first = f"{name}{words}; {compared}, problem score {cell(row['problem_score'])}"
     strategies = row.get("strategies") or {}
-    return [said, *(f"{one}: {times} solutions" for one, times in strategies.items())]
+    return [first, *(f"{strategy}: {n} solutions" for strategy, n in strategies.items())]

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import score_all
-from rpd_datasets.evaluation.reporting import percent, scale_remarks, table_text
+from rpd_datasets.evaluation.reporting import figure_remarks, percent, table_text
 from rpd_datasets.evaluation.results import FILES, Results, powers_of_two
 from rpd_datasets.language import written_in
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
@@ -56,6 +56,20 @@ _VERBS = {
     APART: ("uses the strategies of", "uses other strategies than"),
 }
 _UNKNOWN = "Strategies are not known."
+_NOTES = {
+    PASS: "pass@k in percent, by the unbiased estimate and as the first k samples of each run; "
+    "differences are of the unbiased one, with a band for all k at once (95 %).",
+    STRATEGIES: "Strategies of right solutions, as rows name them or a chat model sorts them, if "
+    "both models have two, with intervals over problems (95 %). Effective strategies: how many "
+    "equally common ones they are worth, among as many solutions of either model as the one with "
+    "fewer has. apart: the chance that two have different strategies; first of one model, second "
+    "of one of each.",
+    TEXTS: "Distances of right solutions, where both models have two, with intervals over problems "
+    "(95 %). They measure wording, length and language together with the method, and count no "
+    "strategies. distance: of two solutions of a model. texts apart: first of two of one model, "
+    "second of one of each. A placebo divides the same solutions by what is no strategy; a p value "
+    "that a placebo reaches is not given.",
+}
 # The owners of solutions that a placebo divides.
 _SIDES = ("one side", "other side")
 _DEALS = 2_000
@@ -222,17 +236,15 @@ def compare(
             "two solutions of both models"
         )
     tested = [gap for gap in differences if gap.measure not in (DISTANCE, PLACEBO)]
-    families = [[gap.p or 0.0 for gap in family] for _, family in groupby(tested, _family)]
+    families = [
+        [gap.p or 0.0 for gap in family] for _, family in groupby(tested, lambda gap: gap.family)
+    ]
     corrected = (p for family in holm_rows(families) for p in family)
     for place, gap in enumerate(differences):
         if gap.measure not in (DISTANCE, PLACEBO):
             p = next(corrected)
             differences[place] = replace(gap, p=None if gap.reached else p)
     return differences
-
-
-def _family(difference: Difference) -> tuple[str, str, str, str]:
-    return difference.family
 
 
 def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
@@ -414,7 +426,7 @@ def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:
 def sentences(differences: Sequence[Difference]) -> list[str]:
     """Whether the data can tell models apart, in plain words."""
     shown = [gap for gap in differences if gap.measure not in (DISTANCE, PLACEBO)]
-    return [_sentence(list(family)) for _, family in groupby(shown, _family)]
+    return [_sentence(list(family)) for _, family in groupby(shown, lambda gap: gap.family)]
 
 
 def _sentence(family: Sequence[Difference]) -> str:
@@ -427,15 +439,16 @@ def _sentence(family: Sequence[Difference]) -> str:
         f"On the {where}, texts of {other} and {base} differ: {gap.second:.3f} apart, two of one "
         f"model {gap.first:.3f}"
     )
-    if measure == TEXTS and gap.p is None and gap.excludes_zero:
+    if measure == TEXTS and gap.p is None and gap.low > 0:
         reached = ", ".join(gap.reached)
         return f"{texts}; no p value, because placebos reach it ({reached}). {_UNKNOWN}"
     by_verb: dict[str, list[Difference]] = {}
-    for one in family:
+    for row in family:
         # p is of as many samples of either model, which may draw apart what all samples do not.
-        sure = one.p is not None and one.p < _LEVEL and (measure != PASS or one.excludes_zero)
+        sure = row.p is not None and row.p < _LEVEL and (measure != PASS or row.excludes_zero)
         if sure:
-            by_verb.setdefault(_verb(one), []).append(one)
+            verb = _VERBS[measure][row.value > 0] if measure in _VERBS else ""
+            by_verb.setdefault(verb, []).append(row)
     if not by_verb:
         return f"The {where} cannot tell {other} from {base} by {measure}."
     if measure == TEXTS:
@@ -448,55 +461,26 @@ def _sentence(family: Sequence[Difference]) -> str:
     return f"On the {where}, {'; '.join(parts)}."
 
 
-def _verb(difference: Difference) -> str:
-    return _VERBS.get(difference.measure, ("", ""))[difference.value > 0]
-
-
 def remarks(groups: Groups) -> list[str]:
     """What the figures of a model do not count, or count in a way of their own, in plain words."""
-    lines = []
-    for title, models in groups.items():
-        for model in models:
-            if model.missing:
-                lines.append(
-                    f"{model.missing:,} samples or rows of {model.name} on {title} are missing; "
-                    "figures are of those that are there."
-                )
-            lines += [f"{model.name} on {title}: {line}." for line in scale_remarks(model)]
-    return lines
+    return [
+        f"{model.name} on {title}: {line}."
+        for title, models in groups.items()
+        for model in models
+        for line in figure_remarks(model)
+    ]
 
 
 def notes(differences: Sequence[Difference], measured_by: str = "") -> list[str]:
     """What was measured on what, for the measures of a comparison."""
     measures = {gap.measure for gap in differences}
-    lines = []
-    if PASS in measures:
-        lines.append(
-            "pass@k in percent, by the unbiased estimate and as the first k samples of each run; "
-            "differences are of the unbiased one, with a band for all k at once (95 %)."
-        )
-    if STRATEGIES in measures:
-        lines.append(
-            "Strategies of right solutions, as rows name them or a chat model sorts them, where "
-            "both models have two, with intervals over problems (95 %). Effective strategies: how "
-            "many equally common ones they are worth, among as many solutions of either model as "
-            "the one with fewer has. apart: the chance that two have different strategies; first "
-            "of one model, second of one of each."
-        )
-    if TEXTS in measures:
-        lines.append(
-            "Distances of right solutions, where both models have two, with intervals over "
-            "problems (95 %). They measure wording, length and language together with the method, "
-            "and count no strategies. distance: of two solutions of a model. texts apart: first of "
-            "two of one model, second of one of each. A placebo divides the same solutions by what "
-            "is no strategy; a p value that a placebo reaches is not given."
-        )
-        lines.append(f"Measured by {measured_by or 'distances'}.")
-    lines.append(
+    lines = [text for measure, text in _NOTES.items() if measure in measures]
+    lines += [f"Measured by {measured_by}."] if measured_by and TEXTS in measures else []
+    return [
+        *lines,
         "p values and sentences are corrected for the whole table: of equal models, about 5 % of "
-        "tables say that any differ (docs/evaluation.md)."
-    )
-    return lines
+        "tables say that any differ (docs/evaluation.md).",
+    ]
 
 
 def comparison_text(

@@ -78,7 +78,7 @@ def load_problems(name: str, path: str | Path | None = None) -> list[Problem]:
     if where is None:
         raise InputError(f"{benchmark.title} is not on the Hub; name a local file with --data")
     if benchmark.release:
-        problems = [Problem(*one) for one in read_problems(Path(where), benchmark.release)]
+        problems = [Problem(*parts) for parts in read_problems(Path(where), benchmark.release)]
     else:
         spec = InputSpec(split=benchmark.split, config_name=benchmark.config)
         rows = []

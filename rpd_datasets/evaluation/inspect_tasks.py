@@ -54,7 +54,8 @@ def program(benchmark: str, data: str | None = None, unsafe: bool = False) -> Sc
     `benchmark` and `data` say where the tests are, by the problem's id.
     """
     sandbox, limiter = Sandbox(unsafe=unsafe), CapacityLimiter(min(8, os.cpu_count() or 1))
-    tests = {one.id: one.tests for one in load_problems(benchmark, data) if one.tests}
+    problems = load_problems(benchmark, data)
+    tests = {problem.id: problem.tests for problem in problems if problem.tests}
 
     async def score(state: TaskState, target: Target) -> Score:  # noqa: ARG001
         def run() -> ProgramResult:
@@ -108,7 +109,7 @@ def _task(benchmark: Benchmark) -> Callable[..., Task]:
         if tests and grader is not None:
             raise InputError(f"{benchmark.name} is graded by its tests; leave grader out")
         scoring = program(benchmark.name, data, unsafe) if tests else math(grader=grader)
-        samples = [Sample(id=one.id, input=one.text, target=one.gold or "") for one in problems]
+        samples = [Sample(id=p.id, input=p.text, target=p.gold or "") for p in problems]
         return Task(
             MemoryDataset(samples, name=benchmark.title, location=data or benchmark.hub),
             solver=ask(prompt_template(prompt or benchmark.prompt)),

@@ -25,14 +25,7 @@ def report_text(results: Results) -> str:
         f"{results.name} on {results.title}: {size}{part} problems, "
         f"{results.runs} x {results.samples} samples of each, {', '.join(sampling)}"
     ]
-    lines += scale_remarks(results)
-    if results.missing:
-        lines.append(f"{results.missing} samples are missing: figures are of those that are there")
-    if results.capped:
-        lines.append(
-            f"{len(results.capped)} samples were cut by the server's own cap, after at most "
-            f"{max(results.capped):,} tokens: figures are of that length"
-        )
+    lines += figure_remarks(results)
     shown = {title: figures[name] for name, title in _ESTIMATORS.items() if figures[name]}
     rows = [
         [str(k), *(percent(by_k[k]) if k in by_k else "" for by_k in shown.values())]
@@ -43,10 +36,6 @@ def report_text(results: Results) -> str:
         lines.append(
             f"- cons@{results.samples} (majority vote of a run): {percent(figures['cons_at_n'])}"
         )
-    if results.unread:
-        lines.append(
-            f"- no majority vote: the answers of {results.unread} right samples cannot be read"
-        )
     lines += [
         f"- Verdicts (by {settings['scorer']}): {_counts(results.verdicts)}",
         f"- Ends: {_counts(results.finish_reasons)}",
@@ -56,18 +45,31 @@ def report_text(results: Results) -> str:
     return "\n".join(lines)
 
 
-def scale_remarks(results: Results) -> list[str]:
-    """What counts as right, where scores are more than right or wrong."""
-    scale, scorer = results.scale, results.settings.get("scorer")
+def figure_remarks(results: Results) -> list[str]:
+    """What the figures do not count, or count in a way of their own."""
+    scale, scorer, lines = results.scale, results.settings.get("scorer"), []
     if results.mean_score is not None:
-        return [
+        lines.append(
             f"scores of {scorer} are shares, {percent(results.mean_score)} % on average; only a "
             "full score is right (--right-score takes another)"
-        ]
+        )
     if scale.kind == THRESHOLD:
         which = ", ".join(sorted(scale.values)) or f"at least {scale.threshold:g}"
-        return [f"right are scores of {scorer} that are {which} (--right-score)"]
-    return []
+        lines.append(f"right are scores of {scorer} that are {which} (--right-score)")
+    if results.missing:
+        lines.append(
+            f"{results.missing:,} samples or rows are missing: figures are of those that are there"
+        )
+    if results.capped:
+        lines.append(
+            f"{len(results.capped)} samples were cut by the server's own cap, after at most "
+            f"{max(results.capped):,} tokens: figures are of that length"
+        )
+    if results.unread:
+        lines.append(
+            f"no majority vote: the answers of {results.unread} right samples cannot be read"
+        )
+    return lines
 
 
 def table_text(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -348,11 +348,12 @@ def powers_of_two(most: int) -> list[int]:
 def _settings(log: InspectLog, scorer: str) -> dict[str, Any]:
     """What two evaluations must share to be compared: all that decides a sample or its score."""
     plan, spec = log.header.plan, log.header.eval
-    options = [one.options or {} for one in spec.scorers or [] if scorer.startswith(one.name)]
+    scorers = [each for each in spec.scorers or [] if scorer.startswith(each.name)]
+    options = [each.options or {} for each in scorers]
     return {
         **plan.config.model_dump(exclude=_NEUTRAL, exclude_none=True),
         "solver": [{step.solver: step.params} for step in plan.steps],
         "scorer": scorer,
-        "grader": [{k: v for k, v in one.items() if k not in _NEUTRAL} for one in options],
+        "grader": [{k: v for k, v in each.items() if k not in _NEUTRAL} for each in options],
         "thinking": spec.model_args.get("thinking", True),
     }

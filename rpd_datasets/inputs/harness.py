@@ -83,10 +83,13 @@ def read_harness(
 
 def _by_solution(scores: Values, count: int) -> tuple[dict[str, list[Any]], dict[str, float]]:
     """The scores of each solution by metric, and those of the whole problem by column."""
-    lists = {name: one if isinstance(one, list) else [one] for name, one in scores.items()}
+    lists = {name: score if isinstance(score, list) else [score] for name, score in scores.items()}
     each = {name: values for name, values in lists.items() if len(values) == count}
-    numbers = {name: one for name, one in scores.items() if isinstance(one, int | float)}
-    whole = {f"score_{name}": float(one) for name, one in numbers.items() if name not in each}
+    whole = {
+        f"score_{name}": float(score)
+        for name, score in scores.items()
+        if name not in each and isinstance(score, int | float)
+    }
     return each, whole
 
 
@@ -140,10 +143,10 @@ def _lm_eval_scores(values: Values) -> dict[str, Any]:
 
 def _exact_matches(values: Values) -> list[float]:
     """Whether the filter's answer to each reply is the reference; empty if it keeps one answer."""
-    kept = values["filtered_resps"][0] if values["filtered_resps"] else None
-    if not isinstance(kept, list) or len(kept) != len(values["resps"][0]):
+    answers = values["filtered_resps"][0] if values["filtered_resps"] else None
+    if not isinstance(answers, list) or len(answers) != len(values["resps"][0]):
         return []
-    return [float(answer == values["target"]) for answer in kept]
+    return [float(answer == values["target"]) for answer in answers]
 
 
 def _lighteval_row(values: Values) -> dict[str, Any] | None:
@@ -166,8 +169,8 @@ def _lighteval_row(values: Values) -> dict[str, Any] | None:
 
 
 def _text(doc: Values) -> str:
-    found = (doc.get(name) for name in _PROBLEM)
-    return next((text for text in found if isinstance(text, str) and text.strip()), "")
+    texts = (doc.get(name) for name in _PROBLEM)
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")
 
 
 HARNESSES = (

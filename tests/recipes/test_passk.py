@@ -201,7 +201,7 @@ def test_missing_samples_are_refused_or_counted_and_only_they_are_asked_for(data
         assert "3 of 32 samples" in err
         assert "29 of 32 samples are finished" in err
         assert main(["report", str(folder), "--allow-missing"]) == 0
-        assert "3 samples are missing: figures are of those" in capsys.readouterr().out
+        assert "3 samples or rows are missing: figures are of those" in capsys.readouterr().out
         asked = len(server.requests)
         assert main(given) == 0
         assert len(server.requests) == asked + 3

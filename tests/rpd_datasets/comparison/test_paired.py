@@ -381,7 +381,7 @@ def test_a_row_that_cannot_be_read_is_refused_or_counted(tmp_path, capsys):
         capsys.readouterr().err
     )
     assert main([*line, "--allow-missing"]) == 0
-    assert "- 1 samples or rows of two on the files are missing" in capsys.readouterr().out
+    assert "- two on the files: 1 samples or rows are missing" in capsys.readouterr().out
 
 
 def test_two_problems_of_one_text_cannot_be_told_apart(tmp_path, capsys):
