@@ -28,7 +28,7 @@ GROUPS_RULE = (
     "furthest first"
 )
 # Groups of an outcome that hold shares of solutions.
-SHARES = ("right", "minority_answer", "floundering")
+SHARES = ("right", "wrong", "not_checked", "minority_answer", "floundering")
 # AUROC of "do these two differ in strategy?" with the encoder minilm, on 164 natural problems and
 # on 48 where wording misleads (docs/distances.md): by a chat model's groups or steps, or without.
 _SEEN = {

@@ -15,7 +15,12 @@ import numpy as np
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.provenance import other_sources, sources_line
 from rpd_datasets.curation.summary import RunSummary, measured_by
-from rpd_datasets.filters.answer_checks import UNCHECKED, algebra_installed
+from rpd_datasets.filters.answer_checks import (
+    CHECKS,
+    UNCHECKED,
+    algebra_installed,
+    too_many_unchecked,
+)
 from rpd_datasets.language import OTHER_TEXTS, PROGRAM, conditions_hold
 from rpd_metric.distance.calibration import TOGETHER
 from rpd_metric.distance.distances import DISTANCES
@@ -101,8 +106,13 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "right": {
             # The words for who says so, most problems first.
             "by": " and ".join(MARKED_BY[by] for by, _ in summary.marked_by.most_common() if by),
-            **_shares(summary, "right", "marked"),
+            **_shares(summary, "right", "checkable"),
         },
+        "wrong": _shares(summary, "wrong", "checkable"),
+        "not_checked": _shares(summary, "not_checked", "checkable"),
+        "answers": {name: summary.candidates[name] for name in CHECKS}
+        if summary.candidates["checkable"]
+        else {},
         "minority_answer": _shares(summary, "dissenting", "answered"),
         "floundering": _shares(summary, "floundering", "solutions"),
         "soundness": dict(sorted(summary.soundness.items())),
@@ -181,7 +191,7 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
     # Not more than there are: the default number asks for no more.
     most = sum(min(one["problems_wanted"], one["problems_read"]) for one in summary.inputs)
     wanted = {**found["wanted"], "problems": most}
-    chosen_right, all_right = found["right"]["chosen"], found["right"]["candidates"]
+    chosen_wrong, all_wrong = found["wrong"]["chosen"], found["wrong"]["candidates"]
     others = other_sources(summary.served)
     said = list(filter(None, (unfit_summarizer(summary), others, summary.not_compared)))
     sharing, problems = len(summary.sharing), len(summary.scores)
@@ -191,7 +201,7 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
             f"and {summary.steps['distinct_steps']:,} of {summary.steps['steps']:,} steps are "
             "distinct: the summaries may not be about their solutions"
         )
-    if None not in (chosen_right, all_right) and all_right - chosen_right > MORE_OFTEN_WRONG:
+    if None not in (chosen_wrong, all_wrong) and chosen_wrong - all_wrong > MORE_OFTEN_WRONG:
         said.append("the chosen are wrong more often than the candidates: see --answers")
     for unit, made in (("problems", len(summary.chosen)), ("solutions", summary.num_selected)):
         if made < wanted.get(unit, 0):
@@ -199,8 +209,11 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
                 f"only {made:,} of {wanted[unit]:,} {unit} could be chosen; left out, each with "
                 f"its reason in rejects.jsonl: {summary.left_out()}"
             )
-    unmarked = summary.candidates["marked"] < summary.candidates["answered"]
-    if unmarked and summary.marked_by["reference"] and not algebra_installed():
+    checks = [summary.candidates[name] for name in CHECKS]
+    if unchecked := too_many_unchecked(checks, summary.unread):
+        said.append(unchecked)
+    compared = summary.marked_by["reference"] and summary.candidates["not_checked"]
+    if compared and not algebra_installed():
         said.append(f"{UNCHECKED}: {install_line('grading')}")
     if mixed := summary.num_mixed:
         said.append(

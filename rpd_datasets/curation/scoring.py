@@ -69,6 +69,7 @@ class Scored:
     repaired: int = 0  # of those, the ones that then had steps
     marks: list[bool | None] = field(default_factory=list)  # whether its final answer is right
     marked_by: str = ""  # who says so: "marks", "reference", "" for nobody
+    unread: list[str] = field(default_factory=list)  # answers that could not be checked
     # Whether it has the problem's most frequent answer; `None` where it names none.
     agrees: list[bool | None] = field(default_factory=list)
     floundering: list[bool] = field(default_factory=list)  # signs of a failed argument
@@ -193,6 +194,7 @@ async def _score(
         repaired=repaired,
         marks=list(answers.marks),
         marked_by=answers.by,
+        unread=list(answers.unread),
         agrees=list(answers.agrees),
         floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
         soundness=list(found.soundness),
@@ -311,7 +313,9 @@ def left_out(problem: Problem, scored: Scored, config: CurationConfig) -> list[R
 def check_answers(problem: Problem, config: CurationConfig, models: Models) -> AnswerCheck:
     """What is known about a problem's final answers."""
     filters = config.filters
-    return models.answers.check(problem, filters.correct_column, filters.answer_column)
+    return models.answers.check(
+        problem, filters.correct_column, filters.answer_column, filters.answer_pattern
+    )
 
 
 async def _classified(

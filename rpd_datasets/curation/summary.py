@@ -67,8 +67,8 @@ class Choice(NamedTuple):
 
 
 def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
-    """What is known of `solutions`: how many are `right` of how many `marked`, `dissenting` from
-    most of their problem's of how many `answered`, and `floundering`."""
+    """What is known of `solutions`: how many are `right`, `wrong` and `not_checked` of how many
+    `checkable`, `dissenting` from most of their problem's of how many `answered`, `floundering`."""
     among = range(len(scored.drop_reasons)) if among is None else among
 
     def known(values: Sequence[bool | None]) -> list[bool]:
@@ -78,7 +78,9 @@ def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
     marks, agrees = known(scored.marks), known(scored.agrees)
     return Counter(
         right=sum(marks),
-        marked=len(marks),
+        wrong=len(marks) - sum(marks),
+        not_checked=(len(among) - len(marks)) * bool(scored.marked_by),
+        checkable=len(among) * bool(scored.marked_by),
         dissenting=len(agrees) - sum(agrees),
         answered=len(agrees),
         floundering=sum(known(scored.floundering)),
@@ -125,6 +127,7 @@ class RunSummary:
     candidates: Counter[str] = field(default_factory=Counter)  # see `tally`
     chosen_known: Counter[str] = field(default_factory=Counter)  # the same of chosen solutions
     marked_by: Counter[str] = field(default_factory=Counter)  # "marks", "reference", "": problems
+    unread: list[str] = field(default_factory=list)  # examples of answers that were not checked
     soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
     steps: Counter[str] = field(default_factory=Counter)  # summaries: asked, accepted, ...
     first_with: dict[int, int] = field(default_factory=dict)  # problem, by the hash of a step
@@ -157,6 +160,7 @@ class RunSummary:
             )
         )
         self.candidates.update(tally(scored))
+        self.unread += scored.unread[: EXAMPLES - len(self.unread)]
         self.soundness.update(filter(None, scored.soundness))
         self.marked_by[scored.marked_by] += 1
         refused = [f"{one.reason}: {one.detail}" for one in scored.rejects if one.stage == "steps"]

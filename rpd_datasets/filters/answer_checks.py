@@ -1,8 +1,9 @@
 """Wrong final answers: by the input's marks, its reference answers, or what most solutions say.
 
 Columns with marks and reference answers are found here by name. Marks are trusted; a reference
-answer is compared with each final answer by `rpd_metric/grading`. Answers are also grouped to find
-the most frequent one. Solutions of unknown correctness stay, unless only right ones are wanted.
+answer is compared with each final answer by `rpd_metric/grading`: it is right, wrong, or could not
+be checked. Answers are also grouped to find the most frequent one. Solutions of unknown correctness
+stay, unless only right ones are wanted.
 """
 
 from __future__ import annotations
@@ -13,20 +14,15 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from textwrap import shorten
 from typing import Any, Literal
 
 from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops
 from rpd_datasets.problem import Problem, each_solution
 from rpd_metric.errors import InputError, install_line
-from rpd_metric.grading.answers import (
-    Verdict,
-    easy_verdict,
-    final_answer,
-    readable,
-    tidy,
-    without_lone_unit,
-)
+from rpd_metric.grading.answers import Verdict, easy_verdict, final_answer, readable, tidy
 from rpd_metric.grading.mathematics import Grader
+from rpd_metric.grading.quantities import settle
 from rpd_metric.reasons import Reason
 
 logger = logging.getLogger(__name__)
@@ -47,6 +43,13 @@ SECONDS = 5.0
 MOST_TIMEOUTS = 2
 # A sentence is not a wrong answer if the reference is within this many last characters.
 CLOSING_CHARACTERS = 100
+# What an answer is, in counts and shares.
+CHECKS = ("right", "wrong", "not_checked")
+# A larger share of answers that could not be checked is a warning.
+NOT_CHECKED = 0.1
+# Examples of them, and how much of each is shown.
+EXAMPLES, EXAMPLE_CHARACTERS = 3, 60
+NAMES_NONE = "(names none)"
 _PROSE = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 # What marks are written as; -1 is a reward.
 MARKS = "true/false, 1/0, yes/no, pass/fail or correct/incorrect"
@@ -160,32 +163,37 @@ class AnswerChecker:
         problem: Problem,
         correct_column: str | None = None,
         answer_column_: str | None = None,
+        pattern: str | None = None,
     ) -> AnswerCheck:
-        """Look at a problem's answers; the columns are named as the options name them."""
+        """Look at a problem's answers; the columns and the pattern are those of the options."""
         with self._lock:
             self._timeouts = 0
             found = marked_only(problem, correct_column)
             self._tell(unread_marks(problem, correct_column))
-            answers = [_named_answer(text) for text in problem.solutions]
+            answers = [_named_answer(text, pattern) for text in problem.solutions]
             reference = None if found.by else reference_of(problem, answer_column_)
             if reference is not None:
                 pairs = zip(problem.solutions, answers, strict=True)
                 marks = tuple(self._verdict(reference, *pair) for pair in pairs)
                 column = answer_column(problem.extra, answer_column_)
-                found = replace(found, marks=marks, by="reference", column=column)
+                unread = tuple(
+                    shorten(answer or NAMES_NONE, EXAMPLE_CHARACTERS, placeholder="…")
+                    for answer, mark in zip(answers, marks, strict=True)
+                    if mark is None
+                )[:EXAMPLES]
+                found = replace(found, marks=marks, by="reference", column=column, unread=unread)
             agrees, majority = self._agreement(answers, found.marks)
             return replace(found, agrees=agrees, majority=majority)
 
     def _verdict(self, reference: str, solution: str, answer: str | None) -> bool | None:
         if answer is None:
             return None
-        wanted, given = without_lone_unit(readable(reference), readable(answer))
-        verdict = easy_verdict(tidy(wanted), tidy(given))
-        if verdict is None and not (self._required or algebra_installed()):
-            self._tell(f"{UNCHECKED}: {install_line('grading')}")
-            return None
-        if verdict is None:
-            (verdict,) = self._by_algebra([(reference, solution)])
+        verdict = settle(readable(reference), readable(answer))
+        if not isinstance(verdict, Verdict):
+            if not (self._required or algebra_installed()):
+                self._tell(f"{UNCHECKED}: {install_line('grading')}")
+                return None
+            verdict = self._by_algebra(*verdict)
         sentence = len(_PROSE.findall(answer)) > 3
         if verdict is Verdict.WRONG and sentence and reference in solution[-CLOSING_CHARACTERS:]:
             return None  # "The answer is three times the initial mass: 66 g."
@@ -230,18 +238,18 @@ class AnswerChecker:
         if not algebra_installed():
             return False
         # "x = 5" is accepted where "5" is wanted and not the other way round; here neither leads.
-        boxes = [(one, rf"\boxed{{{other}}}"), (other, rf"\boxed{{{one}}}")]
-        return Verdict.CORRECT in self._by_algebra(boxes)
+        pair = readable(one), readable(other)
+        return Verdict.CORRECT in (self._by_algebra(*pair), self._by_algebra(*pair[::-1]))
 
-    def _by_algebra(self, rows: Sequence[tuple[str, str]]) -> list[Verdict]:
-        """Verdicts; after repeated timeouts the rest of a problem counts as timed out."""
+    def _by_algebra(self, gold: str, answer: str) -> Verdict:
+        """The verdict; after repeated timeouts the rest of a problem counts as timed out."""
         if self._timeouts >= MOST_TIMEOUTS:
-            return [Verdict.TIMED_OUT] * len(rows)
+            return Verdict.TIMED_OUT
         if self._grader is None:
             self._grader = Grader(workers=1, seconds=SECONDS)
-        verdicts = list(self._grader.grade(rows))
-        self._timeouts += verdicts.count(Verdict.TIMED_OUT)
-        return verdicts
+        verdict = self._grader.compare(gold, answer)
+        self._timeouts += verdict is Verdict.TIMED_OUT
+        return verdict
 
     def close(self) -> None:
         """End the process. The checker can be used again; it starts a new one."""
@@ -255,42 +263,69 @@ def algebra_installed() -> bool:
     return find_spec("math_verify") is not None
 
 
-def _named_answer(solution: str) -> str | None:
+def in_three(counts: Sequence[int]) -> str:
+    """The numbers of right, wrong and unchecked answers with their shares.
+
+    >>> in_three((4, 0, 14))
+    '4 right (22.2%), 0 wrong (0.0%), 14 could not be checked (77.8%)'
+    """
+    words = zip(counts, ("right", "wrong", "could not be checked"), strict=True)
+    return ", ".join(f"{n:,} {word} ({n / sum(counts):.1%})" for n, word in words)
+
+
+def too_many_unchecked(counts: Sequence[int], unread: Iterable[str]) -> str | None:
+    """A warning where more than a tenth of the answers could not be checked, with examples."""
+    if counts[-1] <= NOT_CHECKED * sum(counts):
+        return None
+    warning = f"{counts[-1]:,} of {sum(counts):,} answers could not be checked"
+    if examples := ", ".join(list(dict.fromkeys(unread))[:EXAMPLES]):
+        warning += f", e.g. {examples}. See --answer-pattern and docs/grading.md"
+    return warning
+
+
+def _named_answer(solution: str, pattern: str | None) -> str | None:
     """A solution's final answer, where it names one that can be read."""
-    answer = final_answer(solution)
+    answer = final_answer(solution, pattern)
     return answer if answer is not None and readable(answer) else None
 
 
-def incorrect(candidates: Candidates, correct_column: str | None) -> Drops:
-    """Leave out every solution that is not marked as correct."""
+def incorrect(
+    candidates: Candidates, correct_column: str | None, answer_column: str | None
+) -> Drops:
+    """Leave out every solution that marks or the reference answer do not show to be right."""
     problem, found = candidates.problem, candidates.answers
     column, marks = found.column, found.marks
-    if column is None or found.by != "marks":
-        wanted = repr(correct_column) if correct_column else f"one of {', '.join(MARK_COLUMNS)}"
+    named = [correct_column] if correct_column else MARK_COLUMNS
+    answers = [answer_column] if answer_column else ANSWER_COLUMNS
+    if not problem.extra.keys() & {*named, *answers}:
         raise InputError(
-            f"{{only_correct}} needs the column {wanted}, which {problem.where or 'the row'} does "
-            f"not have, only: {', '.join(problem.extra) or 'none'}. Name yours with "
-            "{correct_column}, or leave {only_correct} out.",
-            option=("only_correct", "correct_column"),
+            f"{{only_correct}} needs marks in one of {', '.join(named)}, or reference answers in "
+            f"one of {', '.join(answers)}; {problem.where or 'the row'} has only: "
+            f"{', '.join(problem.extra) or 'none'}. Name yours with {{correct_column}} or "
+            "{answer_column}, or leave {only_correct} out.",
+            option=("only_correct", "correct_column", "answer_column"),
         )
-    values = problem.extra[column]
-    wrong = (Reason.INCORRECT, f"The column {column!r} marks it as wrong.")
-    detail = f"The column {column!r} does not say."
-    if isinstance(values, (list, tuple)) and len(values) != len(marks):
+    detail = "Its answer could not be compared with a reference."
+    values = problem.extra[column] if column and found.by == "marks" else ()
+    if isinstance(values, (list, tuple)) and len(values) != len(marks) and values:
         detail = f"The column {column!r} has {len(values)} marks for {len(marks)} solutions."
-    unknown = (Reason.CORRECTNESS_UNKNOWN, detail)
+    elif found.by == "marks":
+        detail = f"The column {column!r} does not say."
+    unknown, wrong = (Reason.CORRECTNESS_UNKNOWN, detail), _wrong(found)
     return {n: unknown if mark is None else wrong for n, mark in enumerate(marks) if not mark}
+
+
+def _wrong(found: AnswerCheck) -> tuple[Reason, str]:
+    if found.by == "marks":
+        return Reason.INCORRECT, f"The column {found.column!r} marks it as wrong."
+    return Reason.WRONG_ANSWER, f"The column {found.column!r} has another answer."
 
 
 def wrong_answers(candidates: Candidates, answers: AnswerRule) -> Drops:
     """Leave out solutions with a wrong final answer, or by `"majority"` with a rare one."""
     found = candidates.answers
     if found.by:
-        marked = found.by == "marks"
-        reason = Reason.INCORRECT if marked else Reason.WRONG_ANSWER
-        said = "marks it as wrong" if marked else "has another answer"
-        detail = f"The column {found.column!r} {said}."
-        return {index: (reason, detail) for index, mark in enumerate(found.marks) if mark is False}
+        return {index: _wrong(found) for index, mark in enumerate(found.marks) if mark is False}
     if answers != "majority":
         return {}
     if not found.majority:

@@ -27,6 +27,7 @@ class AnswerCheck:
         agrees (`tuple[bool | None, ...]`): Whether it has the most frequent answer; `None` where
             it names none, and everywhere without a majority.
         majority (`bool`): Whether one answer is more frequent than every other.
+        unread (`tuple[str, ...]`): Answers that could not be compared with the reference.
     """
 
     marks: tuple[bool | None, ...]
@@ -34,6 +35,7 @@ class AnswerCheck:
     column: str | None
     agrees: tuple[bool | None, ...]
     majority: bool
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ remain. A filter is a function from [`Candidates`] to the solutions to drop. Our
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -74,7 +75,9 @@ class FilterConfig:
         "0.9",
         metavar="SHARE",
     )
-    only_correct: bool = option(False, "keep only solutions that the input marks as correct")
+    only_correct: bool = option(
+        False, "keep only solutions that marks or the reference answer show to be right"
+    )
     correct_column: str | None = option(
         None,
         "column that marks solutions as right or wrong (default: the first of "
@@ -99,6 +102,12 @@ class FilterConfig:
         "column with the reference answer (default: the first of "
         f"{', '.join(ANSWER_COLUMNS)} in the input)",
         metavar="NAME",
+    )
+    answer_pattern: str | None = option(
+        None,
+        "regular expression for the final answer, tried before the built-in rules: its last match "
+        "is the answer, or the first group of it (docs/grading.md)",
+        metavar="REGEX",
     )
     decisions: str | None = option(
         None,
@@ -134,6 +143,12 @@ class FilterConfig:
                 f"{{near_duplicate}} must be in (0, 1], got {self.near_duplicate}",
                 option="near_duplicate",
             )
+        try:
+            re.compile(self.answer_pattern or "")
+        except re.error as error:
+            raise InputError(
+                f"{{answer_pattern}} is not a regular expression: {error}", option="answer_pattern"
+            ) from error
         if not 0 <= self.student_share < 1:
             raise InputError(
                 f"{{student_share}} must be in [0, 1), got {self.student_share}",
@@ -244,7 +259,11 @@ def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
     if config.decisions is not None:
         found.append(partial(rejected_by_hand, decisions=config.decisions))
     if config.only_correct:
-        found.append(partial(incorrect, correct_column=config.correct_column))
+        found.append(
+            partial(
+                incorrect, correct_column=config.correct_column, answer_column=config.answer_column
+            )
+        )
     if config.answers != "any" and not config.keep_wrong:
         found.append(partial(wrong_answers, answers=config.answers))
     if config.soundness == "rules":

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from textwrap import shorten
 from typing import Any
 
+from rpd_datasets.filters.answer_checks import CHECKS, in_three, too_many_unchecked
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.inputs.layouts import LAYOUTS
 from rpd_datasets.inputs.source import Source
@@ -25,6 +26,7 @@ class Understood:
     counts: Counter[str] = field(default_factory=Counter)
     marked_by: Counter[str] = field(default_factory=Counter)
     carried: dict[str, None] = field(default_factory=dict)
+    unread: dict[str, None] = field(default_factory=dict)
     example: Problem | None = None
 
     def add(self, problem: Problem, answers: AnswerCheck) -> None:
@@ -32,9 +34,12 @@ class Understood:
         self.sizes[len(problem.solutions)] += 1
         self.counts["right"] += answers.marks.count(True)
         self.counts["marked"] += len(answers.marks) - answers.marks.count(None)
+        self.counts["wrong"] += answers.marks.count(False)
         self.counts["with_most_frequent_answer"] += answers.agrees.count(True)
         self.counts["with_answer"] += len(answers.agrees) - answers.agrees.count(None)
         if answers.by:
+            self.counts["not_checked"] += answers.marks.count(None)
+            self.unread.update(dict.fromkeys(answers.unread))
             self.marked_by[f"{answers.by} in the column {answers.column}"] += 1
         self.carried.update(dict.fromkeys(problem.extra))
         self.example = self.example or problem
@@ -42,7 +47,7 @@ class Understood:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         layout = LAYOUTS[self.source.layout]
-        names = ("right", "marked", "with_most_frequent_answer", "with_answer")
+        names = (*CHECKS, "marked", "with_most_frequent_answer", "with_answer")
         return {
             "layout": self.source.layout,
             "columns": {role: getattr(self.source.columns, role) for role in layout.needs}
@@ -70,19 +75,26 @@ class Understood:
             ("Columns", ", ".join(columns)),
             ("Found", f"{found['problems']:,} problems, {found['solutions']:,} solutions, {each}"),
             ("Correctness", "; ".join(self._correctness())),
+            *(("Warning", warning) for warning in filter(None, [self._warning()])),
             ("Carried along", ", ".join(self.carried) or "nothing"),
         ]
         for name, text in (found["example"] or {}).items():
             lines.append((f"A {name}", shorten(text, SHOWN, placeholder="…")))
         return lines
 
+    def _checks(self) -> list[int]:
+        return [self.counts[name] for name in CHECKS]
+
+    def _warning(self) -> str | None:
+        return too_many_unchecked(self._checks(), self.unread)
+
     def _correctness(self) -> Iterator[str]:
         counts = self.counts
         yield from (f"{by} ({count:,} problems)" for by, count in self.marked_by.items())
         if not self.marked_by:
             yield "neither marks nor reference answers (--answers majority)"
-        if counts["marked"]:
-            yield f"{counts['right'] / counts['marked']:.1%} of the solutions are right"
+        if self.marked_by:
+            yield in_three(self._checks())
         if counts["with_answer"]:
             differ = 1 - counts["with_most_frequent_answer"] / counts["with_answer"]
             yield f"{differ:.1%} of the answers differ from their problem's most frequent one"

@@ -9,18 +9,48 @@ would be graded by whatever it was writing when it was cut.
 
 from __future__ import annotations
 
+import json
 import re
 from enum import StrEnum
+from importlib.resources import files
+from typing import Any
 
 # Models write lines of a thousand "#" and worse: every pattern here takes time linear in the text,
 # with possessive repetitions (*+, ++) where one part could take what the next one may, too.
 
+# Announcements in other languages, answers in words, and units are data.
+NOTATION: dict[str, dict[str, Any]] = json.loads(
+    files("rpd_metric.grading").joinpath("notation.json").read_text("utf-8")
+)
+
+
+def _words(languages: str, kind: str) -> str:
+    return "|".join(word for one in NOTATION[languages].values() for word in one[kind])
+
+
+_SPACED = (
+    rf"(?<!\w)(?:{_words('announcements', 'nouns')})(?!\w)"
+    r"(?:[ \t]+(?:final[ea]?|corr[a-z]{3,5}))?[*_ \t]*+"
+    rf"(?:(?:{_words('announcements', 'verbs')})(?!\w)[ \t]*+[:：]?|[:：=])"
+)
+_UNSPACED = (
+    rf"(?:{_words('announcements_without_spaces', 'nouns')})[*_ \t]*+"
+    rf"(?:(?:{_words('announcements_without_spaces', 'verbs')})[:：]?|[:：])"
+)
 # "Answer: 5", "the final answer is 5", "**Answer**: 5", to the end of the line; or on the next
-# line with text, unless that announces the answer itself.
+# line with text, unless that announces the answer itself, or says what it is not.
 _ANNOUNCED = re.compile(
-    r"\banswer\b[*_ \t]*+(?:is\b[ \t]*+:?|:)[*_\s]*+"
-    r"(?![*_#\s]*+(?:final\s++)?answer\b)(?P<answer>(?:(?!\banswer\b\s*+(?:is\b|:))[^\n])*)",
+    rf"(?:\banswer\b[*_ \t]*+(?:is\b[ \t]*+[:：]?|[:：])|(?P<comma>{_SPACED})|{_UNSPACED})[*_\s]*+"
+    r"(?!(?:not|nicht|pas|não|niet|inte|nie|не|不)\b)(?![*_#\s]*+(?:final\s++)?answer\b)"
+    r"(?P<answer>(?:(?!\banswer\b\s*+(?:is\b|:))[^\n])*)",
     flags=re.IGNORECASE,
+)
+_TAGGED = re.compile(r"<answer>(?P<answer>(?:(?!<answer>).)*?)</answer>", re.IGNORECASE | re.DOTALL)
+_DECIMAL_COMMA = re.compile(r"(?<![\d.,])(\d+),(\d{1,2}|\d{4,})(?![\d,]|\.\d| ?;)")
+# Verbs after the value, and what is said beside it.
+_TAIL = re.compile(
+    r"\s*(?:です|になります|となります|입니다|이다|है)$"
+    r"|\s*+(?:\((?:since|because|as|see|from)|, (?:which|because|since|so|where))\b.*"
 )
 # "**Final Answer**" or "### Final answer" alone on its line, up to the text under it.
 _HEADING = re.compile(
@@ -28,7 +58,8 @@ _HEADING = re.compile(
     flags=re.IGNORECASE | re.MULTILINE,
 )
 _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-_NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])")
+_NEXT_SENTENCE = re.compile(r"\.\s+(?=[A-Z])|[。।]")
+_EMPHASIS = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
 _BOX = re.compile(r"\\f?box(?:ed)?(?![A-Za-z])\s*")
 _BRACE = re.compile(r"\\.|[{}]", flags=re.DOTALL)  # an escaped brace is a set's, not a box's
 _TOKEN = re.compile(r"\\[A-Za-z]+|[^\s{}$\\]")
@@ -45,29 +76,25 @@ _REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{(\d+)\}")
 _BETWEEN_BOXES = re.compile(
     r"(?:[\s$,;]|\\[,;:! ]|\\q?quad|\b(?:and|or)\b|\\text\s*\{\s*(?:,|and|or|,\s*and)\s*\})+"
 )
-# "5 dollars", "12 square inches": a number and plain words.
-_WITH_UNIT = re.compile(r"(?P<number>[+-]?[\d.,]*\d)\s*(?P<unit>[a-z]{3,}(?: [a-z]{2,}){0,2})")
-# Words after a number that change it, and so are no unit.
-_NO_UNITS = re.compile(
-    r"\b(?:percent|dozen|hundred|thousand|million|billion|trillion|half|halves|thirds|quarters|over"
-    r"|times|plus|minus|modulo|mod|factorial|and|squared|cubed|sqrt|sin|cos|tan|log|exp)\b"
-)
-# "5 cm", "5 kilometers", "5 km/h" at the end of a tidied answer, and one name for each unit.
-_UNIT = re.compile(r"[\d)}] ?(?P<unit>[A-Za-z]{1,11}(?:/[A-Za-z]{1,11})?)")
-_OF = re.compile(r" of [A-Za-z][\w ]{0,40}")  # "66 g of CO_2"
-_UNIT_NAMES = {
-    name: names.split()[0]
-    for names in (
-        *("mm millimeter millimetre", "cm centimeter centimetre", "dm decimeter decimetre"),
-        *("m meter metre", "km kilometer kilometre", "in inch inche", "ft feet foot", "yd yard"),
-        *("mi mile", "mg milligram", "g gram", "kg kilogram", "lb pound", "oz ounce"),
-        *("s sec second", "min minute", "h hr hour", "day", "week", "month", "year"),
-        *("ml milliliter millilitre", "l liter litre", "cent", "dollar", "euro", "percent"),
-    )
-    for name in names.split()
-}
 # Letters that products of variables are written with; a word of them is rarely one of language.
 _VARIABLES = frozenset("abckmnpqrstuvwxyz")
+_CHOICE, _OPTION = re.compile("[A-J]"), re.compile(r"\(?([A-J])(?:\)|[.:](?!\d))")
+_JUDGEMENTS, _FIRST_WORD = ("yes", "no", "true", "false"), re.compile(r"([a-z]+)[,;.:]")
+_GROUP = re.compile(r"(\\\{|[\[(])([^\[\]()]*,[^\[\]()]*)(\\\}|[\])])")
+_INEQUALITY = re.compile(r"[<>]|\\[lg]e")
+_ASSIGNED = re.compile(r"\s*([A-Za-z])\s*=([^,=]+?)(?:,|\band\b|\\text\s*\{\s*,?\s*and\s*\}|$)")
+_MODULO = re.compile(
+    r"(?:[A-Za-z]\w*(?:\\equiv|≡|=))?(?P<values>[-\d,\\pm{} or]+?)"
+    r"(?:\\pmod|\\bmod|\\mod|\(mod|mod) ?\{?(?P<modulus>\d{1,15})\}?\)?"
+)
+_MULTIPLIER = re.compile(
+    rf"(?<=\d)\s*(?:\\text\s*\{{\s*)?({'|'.join(NOTATION['multipliers'])})\b\s*\}}?"
+)
+_HALF_DAY = re.compile(r"(?<=\d) ?([ap])\.? ?m\b\.?", flags=re.IGNORECASE)
+_TIME = re.compile(r"\d{1,2}(?::\d\d)?[ap]m")
+_ARTICLE = re.compile(r"^\s*(?:an?|the) (?=[a-z]{3,})", flags=re.IGNORECASE)
+_PERCENT = re.compile(r"(?<=[\d}])\s*(?:\\text\s*\{\s*percent\s*\}|percent\b)")
+_BRACKETS = re.compile(r"([\[\](])([^\[\]()]*,[^\[\]()]*)([\[\])])")
 _PARENTHESISED = re.compile(r"\(([+-]?\d+|[A-Za-z])\)")  # "(073)", "(C)"
 _WHOLE = re.compile(r"[+-]?\d{1,15}")
 _WORDS = re.compile(r"[A-Za-z]{3,}(?:[ ,'-]+[A-Za-z]+)*")
@@ -80,6 +107,7 @@ _ROOT = re.compile(r"(?:(?<![\\A-Za-z])sqrt|√)\s*(?:\(([^()]*)\)|(\d+|[A-Za-z]
 _SIGNS = str.maketrans({"−": "-", "–": "-", "\u00a0": " ", "π": r"\pi ", "×": r"\times "})
 _SIGNS |= str.maketrans({"°": r"^\circ ", "≤": r"\le ", "≥": r"\ge ", "∞": r"\infty "})
 _SIGNS |= {ord("₀") + digit: f"_{digit}" for digit in range(10)}
+_SIGNS |= {wide: chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)} | {ord("、"): ","}
 
 
 class Verdict(StrEnum):
@@ -92,19 +120,32 @@ class Verdict(StrEnum):
     TIMED_OUT = "timed_out"  # the comparison was ended by its limit of time or memory
 
 
-def final_answer(response: str) -> str | None:
+def final_answer(response: str, pattern: str | None = None) -> str | None:
     r"""The final answer that a response names, as it is written there.
 
     The last box wins: earlier ones are restatements or corrected mistakes. Boxes with nothing
     but commas, "and" or "or" between them are one list of values. Without a box, the last line
-    with "answer: ..." or "answer is ..." does, or the text under a later heading "Final answer".
-    What a `<think>` block says is not an answer unless nothing follows it. `None` without one.
+    with "answer: ..." or "answer is ..." does, in any of 30 languages, or the text under a later
+    heading "Final answer"; or `<answer>...</answer>`, or `####` on the last line. What a `<think>`
+    block says is not an answer unless nothing follows it. `None` without one.
+
+    Args:
+        pattern (`str`, *optional*): A regular expression that is tried first. Its last match is
+            the answer: its first group that matched, or all of it.
     """
     _, closed, after = response.rpartition("</think>")
     spoken = after if closed and after.strip() else response
+    if pattern and (own := list(re.compile(pattern).finditer(spoken))):
+        return next(filter(None, own[-1].groups()), own[-1].group()).strip() or None
     if box := _last_box(spoken):
         return box
     (place, said), (later, headed) = _announced(spoken), _under_heading(spoken)
+    if (tagged := list(_TAGGED.finditer(spoken))) and tagged[-1].start() > max(place, later):
+        inner = tagged[-1]["answer"]
+        return final_answer(inner) or _of_line(inner) or None
+    last = spoken.rstrip().rpartition("\n")[2]
+    if last.startswith("####") and (line := _of_line(last.lstrip("#"))):
+        return line
     # Under a heading at the end, some models repeat the answer in a sentence.
     value_is_later = later > place and len(_WORD.findall(headed)) < 4
     return (headed if value_is_later else said or headed) or None
@@ -117,6 +158,7 @@ def readable(answer: str) -> str:
     ('10000', '2\\sqrt{3} + \\sqrt{x+1}', '1\\frac{3}{4}')
     """
     text = answer.translate(_SIGNS).strip().rstrip(".").strip()
+    text = text.replace(r"\langle", "(").replace(r"\rangle", ")")
     for opening, closing in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
         inner = text[len(opening) : -len(closing)]
         if text.startswith(opening) and text.endswith(closing) and opening not in inner:
@@ -126,7 +168,18 @@ def readable(answer: str) -> str:
     text = _SCIENTIFIC.sub(r"\1\\times 10^{\2}", _MIXED.sub(r"\1\\frac{\2}{\3}", text))
     text = _BARE_NAME.sub(lambda m: r"\pi " if m.group() == "pi" else r"\infty ", text)
     text = _THOUSANDS.sub(lambda match: re.sub(r"\D", "", match.group()), text)
-    return _REPEATING.sub(_fraction, _BRACED_SIGN.sub(r"\1", text))
+    text = _MULTIPLIER.sub(lambda match: rf"\times {NOTATION['multipliers'][match[1]]}", text)
+    text = _PERCENT.sub(r"\\%", re.sub(r"(?<=\d)\{,\}(?=\d)", ".", text))
+    if text[:1] == "]" or text[-1:] == "[":  # ]0, 1[ for the open interval
+        text = _BRACKETS.sub(lambda m: m[1].replace("]", "(") + m[2] + m[3].replace("[", ")"), text)
+    if text[:1] == "(" and re.search(r"(?<!\\);", text):  # (1,5; 2) where commas are decimal
+        text = re.sub(r"(?<!\\);", ",", _DECIMAL_COMMA.sub(r"\1.\2", text))
+    text = _REPEATING.sub(_fraction, _BRACED_SIGN.sub(r"\1", text))
+    named = {match[1]: match[2].strip() for match in _ASSIGNED.finditer(text)}
+    if len(named) > 1 and not _ASSIGNED.sub("", text).strip():  # x = 1, y = 2
+        text = f"({', '.join(named[name] for name in sorted(named))})"
+    spoken = _ARTICLE.sub("", _TEXT.sub(r"\1", text).strip())
+    return str(NOTATION["spoken"].get(spoken.casefold(), text))
 
 
 def tidy(answer: str) -> str:
@@ -135,16 +188,17 @@ def tidy(answer: str) -> str:
     Two answers with equal tidied text are the same answer. It is what majority votes count;
     computer algebra gets [`readable`], which still knows `\text{cm}` for a unit.
 
-    >>> tidy(r"$\left( \dfrac{1}{2},\, 3 \right)$."), tidy(r"\text{no solution}")
-    ('(\\frac{1}{2},3)', 'no solution')
+    >>> tidy(r"$\left( \dfrac{1}{2},\, 3 \right)$."), tidy(r"\text{right angle}")
+    ('(\\frac{1}{2},3)', 'right angle')
     """
-    text = _TEXT.sub(r"\1", readable(answer))
+    text = _ARTICLE.sub("", _TEXT.sub(r"\1", readable(answer)))
     text = re.sub(r"\\(?:left|right)(?![A-Za-z])", "", text)
     text = re.sub(r"\\[dt]frac(?![A-Za-z])", r"\\frac", text)
     text = re.sub(r"\s+", " ", _SPACING.sub(" ", text))
     # A space stays between letters or digits ("no solution", "1 2"), where it means something.
     text = re.sub(r" (?![A-Za-z0-9])|(?<![A-Za-z0-9]) ", "", text)
     text = text.strip().rstrip(".")
+    text = _HALF_DAY.sub(lambda match: match[1].lower() + "m", text)
     alone = _PARENTHESISED.fullmatch(text)
     return alone.group(1) if alone else text
 
@@ -152,20 +206,24 @@ def tidy(answer: str) -> str:
 def easy_verdict(gold: str, answer: str) -> Verdict | None:
     """The verdict on two tidied answers where none but the text is needed.
 
-    `CORRECT` for equal text (words: whatever the case) and equal whole numbers, `WRONG` for unequal
-    whole numbers of up to 15 digits, for different units and for different words, unless they may
-    be products of the same variables; `None` when computer algebra has to decide. It would not
-    contradict a verdict, but for units and for words that differ in case alone or are anagrams.
+    `CORRECT` for equal text (words: whatever the case), whole numbers and residues, `WRONG` for
+    unequal whole numbers of up to 15 digits, options (A to J), brackets of a pair, residues, and
+    words, unless they may be products of the same variables; `None` when computer algebra decides.
     """
     if gold == answer:
         return Verdict.CORRECT
     if _WHOLE.fullmatch(gold) and _WHOLE.fullmatch(answer):
         return Verdict.CORRECT if int(gold) == int(answer) else Verdict.WRONG
-    units = _unit(gold), _unit(answer)
-    if units[0] and answer.startswith(gold) and _OF.fullmatch(answer, len(gold)):
-        return Verdict.CORRECT
-    if all(units) and units[0] != units[1]:
-        return Verdict.WRONG  # computer algebra drops them: to it, 5 cm is 5 m
+    if _CHOICE.fullmatch(gold) and (option := _OPTION.match(answer)):
+        return Verdict.CORRECT if option[1] == gold else Verdict.WRONG
+    if gold.casefold() in _JUDGEMENTS and (word := _FIRST_WORD.match(answer.casefold())):
+        return Verdict.CORRECT if word[1] == gold.casefold() else Verdict.WRONG
+    if _different_brackets(gold, answer):
+        return Verdict.WRONG
+    if _TIME.fullmatch(gold) and _TIME.fullmatch(answer):
+        return Verdict.WRONG
+    if residues := _residues(gold, answer):
+        return residues
     if _WORDS.fullmatch(gold) and _WORDS.fullmatch(answer):
         if gold.casefold() == answer.casefold():
             return Verdict.CORRECT
@@ -178,16 +236,6 @@ def easy_verdict(gold: str, answer: str) -> Verdict | None:
     return None
 
 
-def _unit(answer: str) -> str | None:
-    """The known unit that ends an answer, by its one name."""
-    found = list(_UNIT.finditer(answer))
-    if not found or found[-1].end() != len(answer):
-        return None
-    parts = found[-1]["unit"].split("/")
-    names = [_UNIT_NAMES.get(part) or _UNIT_NAMES.get(part.removesuffix("s")) for part in parts]
-    return "/".join(map(str, names)) if all(names) else None
-
-
 def _fraction(match: re.Match[str]) -> str:
     """A repeating decimal as the fraction that it is."""
     whole, start, period = match.groups()
@@ -196,17 +244,30 @@ def _fraction(match: re.Match[str]) -> str:
     return rf"\frac{{{above}}}{{{below}}}"
 
 
-def without_lone_unit(gold: str, answer: str) -> tuple[str, str]:
-    """Two answers without the plain words after a number that only one of them has.
+def _different_brackets(gold: str, answer: str) -> bool:
+    """Whether one is a set and the other is not, or [4, 0] and (4, 0): algebra takes them alike."""
+    groups = [_GROUP.fullmatch(text) for text in (gold, answer)]
+    sets = [group is not None and group[1] == r"\{" for group in groups]
+    if sets[0] != sets[1]:
+        return all(groups) or bool(_INEQUALITY.search(answer if sets[0] else gold))
+    pairs = [(group[1], group[3]) for group in groups if group and group[2].count(",") == 1]
+    return len(pairs) == 2 and pairs[0] != pairs[1]
 
-    >>> without_lone_unit("5", "5 dollars"), without_lone_unit("5 dollars", "5 cents")
-    (('5', '5'), ('5 dollars', '5 cents'))
-    """
-    found = [_WITH_UNIT.fullmatch(text) for text in (gold, answer)]
-    if all(found) or any(m and _NO_UNITS.search(m["unit"]) for m in found):
-        return gold, answer
-    first, second = found
-    return first["number"] if first else gold, second["number"] if second else answer
+
+def _residues(gold: str, answer: str) -> Verdict | None:
+    """The verdict on "x = 3 (mod 7)"; a plain reference is met by its remainder."""
+    wanted, given = _MODULO.fullmatch(gold), _MODULO.fullmatch(answer)
+    if not given or not (wanted or _WHOLE.fullmatch(gold)):
+        return None
+    modulus = int(given["modulus"])
+    if not modulus or (wanted and int(wanted["modulus"]) != modulus):
+        return Verdict.WRONG
+    sets = []
+    for text in (wanted["values"] if wanted else gold, given["values"]):
+        numbers = re.findall(r"(\\pm)?(-?\d{1,15})", text)
+        sets.append({s * int(n) % modulus for pm, n in numbers for s in ((1, -1) if pm else (1,))})
+    same = sets[0] == sets[1] and (wanted is not None or 0 <= int(gold) < modulus)
+    return Verdict.CORRECT if same else Verdict.WRONG
 
 
 def _last_box(response: str) -> str | None:
@@ -225,7 +286,9 @@ def _last_box(response: str) -> str | None:
             closes[opened.pop()] = match.start()
     for start in reversed(starts):
         if start in closes:
-            return _list_of_boxes(response, start, closes)
+            if values := _list_of_boxes(response, start, closes):
+                return values
+            continue  # an empty box after the answer
         # "\\boxed 5" is TeX for a box around one token.
         token = _TOKEN.match(response, start)
         if token:
@@ -262,13 +325,16 @@ def _announced(response: str) -> tuple[int, str]:
     """Where the last "answer:" or "answer is" is, and the text after it."""
     for match in reversed(list(_ANNOUNCED.finditer(response))):
         if line := match.group("answer").strip("*_ \t\r"):
+            if match.group("comma"):
+                line = _DECIMAL_COMMA.sub(r"\1.\2", line)
             return match.start(), _of_line(line)
     return -1, ""
 
 
 def _of_line(line: str) -> str:
     """The answer in a line: its one formula, else its first sentence."""
-    line = _NEXT_SENTENCE.split(line)[0]
+    line = _NEXT_SENTENCE.split(_EMPHASIS.sub("", line).strip("*_ \t\r\n"))[0]
+    line = _TAIL.sub("", line.rstrip(".* "))
     formulas = [match.group("dollar") or match.group("bracket") for match in _INLINE.finditer(line)]
     if len(formulas) == 1:
         return str(formulas[0]).strip()

@@ -25,14 +25,8 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
 from rpd_metric.errors import InputError, MissingExtraError
-from rpd_metric.grading.answers import (
-    Verdict,
-    easy_verdict,
-    final_answer,
-    readable,
-    tidy,
-    without_lone_unit,
-)
+from rpd_metric.grading.answers import Verdict, final_answer, readable
+from rpd_metric.grading.quantities import settle
 
 # Starting a worker imports sympy, which can take many seconds on a busy machine.
 _START_SECONDS = 120.0
@@ -97,9 +91,14 @@ class Grader(contextlib.AbstractContextManager["Grader"]):
         wanted, given = _answers(gold, response)
         if not given:
             return Verdict.NO_ANSWER
-        return easy_verdict(tidy(wanted), tidy(given)) or self._compare(wanted, given)
+        return self.compare(wanted, given)
 
-    def _compare(self, gold: str, answer: str) -> Verdict:
+    def compare(self, gold: str, answer: str) -> Verdict:
+        """The verdict on two [`~rpd_metric.grading.answers.readable`] answers."""
+        left = settle(gold, answer)
+        return left if isinstance(left, Verdict) else self._by_algebra(*left)
+
+    def _by_algebra(self, gold: str, answer: str) -> Verdict:
         """The verdict of a worker; one that overruns or dies is replaced by the next row's."""
         with self._lock:
             worker = self._idle.pop() if self._idle else _Worker()
@@ -174,5 +173,4 @@ def _answers(gold: str | int | float, response: str) -> tuple[str, str]:
             "a row is (reference answer, response text), the reference not empty; "
             f"got ({gold!r}, {type(response).__name__})"
         )
-    answer = readable(final_answer(response) or "")
-    return without_lone_unit(readable(reference), answer) if answer else (reference, "")
+    return readable(reference), readable(final_answer(response) or "")

@@ -24,6 +24,10 @@ MEMORY_BYTES = 2 << 30
 
 _IMAGINARY = re.compile(r"(?<![\\A-Za-z])i(?![A-Za-z])|\\sqrt\s*(?:\{\s*)?-")
 _CIRCLE = re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ)")
+_OR = re.compile(r"\bor\b|\\lor|\\vee")
+_PERCENT = re.compile(r"\\?%")
+_DECIMAL = re.compile(r"-?(?=(?:[.0]*\d){3})\d*\.(\d{2,})")
+_ENTRIES = re.compile(r"\(([^()]*,[^()]*)\)")
 _BASE = re.compile(r"^[0-9A-Za-z]+_\{?(\d+)\}?$")
 
 
@@ -45,13 +49,51 @@ def compare(gold: str, answer: str) -> Verdict:
     readings = [(references, candidates)]
     if _IMAGINARY.search(gold) or _IMAGINARY.search(answer):
         readings.append((_complex(references), _complex(candidates)))
+    if ("matrix}" in gold) != ("matrix}" in answer):  # (1, 2) is the column of 1 and 2
+        readings.append((_expressions(_as_column(gold)), _expressions(_as_column(answer))))
+    if ("%" in gold) != ("%" in answer):  # 40 % is 40, but 0.5 % is not 0.5
+        plain = [_expressions(_PERCENT.sub("", text)) for text in (gold, answer)]
+        if abs(_value(plain["%" in answer]) or 0) >= 1:
+            readings.append((plain[0], plain[1]))
+    if "<" in str(candidates) + str(references) or ">" in str(candidates) + str(references):
+        readings.append((_region(gold, references), _region(answer, candidates)))
     if bool(_CIRCLE.search(gold)) != bool(_CIRCLE.search(answer)):  # math-verify drops the sign
         readings.append((_expressions(_in_radians(gold)), _expressions(_in_radians(answer))))
     same = any(
         verify(list(a), list(b), timeout_seconds=None, allow_set_relation_comp=True)
         for a, b in readings
     )
+    if "%" not in gold + answer and len(readings) == 1:
+        same = _within_rounding(gold, references, candidates, same)
     return Verdict.CORRECT if same else Verdict.WRONG
+
+
+def _within_rounding(
+    gold: str, references: tuple[Any, ...], candidates: tuple[Any, ...], same: bool
+) -> bool:
+    """Equal to six significant digits, or to all decimals of a reference for an irrational."""
+    from sympy import Float  # type: ignore[import-untyped,unused-ignore]
+
+    wanted, given = _value(references), _value(candidates)
+    if wanted is None or given is None:
+        return same
+    if same:
+        return abs(wanted - given) <= 1e-5 * max(abs(wanted), abs(given))
+    decimals = _DECIMAL.fullmatch(gold)
+    if decimals is None or any(item.is_rational or item.atoms(Float) for item in candidates):
+        return False
+    return round(given, len(decimals[1])) == wanted
+
+
+def _value(items: tuple[Any, ...]) -> float | None:
+    """The real number that the items are."""
+    from sympy import Expr
+
+    if not items or not all(
+        isinstance(item, Expr) and item.is_number and item.is_real for item in items
+    ):
+        return None
+    return float(items[0])
 
 
 @lru_cache(maxsize=4096)
@@ -74,6 +116,30 @@ def _complex(items: tuple[Any, ...]) -> tuple[Any, ...]:
         return simplify(item.subs(dict.fromkeys(item.free_symbols, I)).doit())
 
     return tuple(map(read, items))
+
+
+def _region(answer: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Several inequalities as the one set that they describe."""
+    from sympy import And, Intersection, Set, Union
+    from sympy.core.relational import (  # type: ignore[import-untyped,unused-ignore]
+        Relational,
+    )
+
+    join = Union if _OR.search(answer) else Intersection
+
+    def region(item: Any) -> Any:
+        parts = [And(*part.args) if type(part).__name__ == "And" else part for part in item.args]
+        if not parts or not all(isinstance(part, (And, Relational)) for part in parts):
+            return item
+        return join(*(part.as_set() for part in parts))
+
+    return tuple(region(item) if isinstance(item, Set) else item for item in items)
+
+
+def _as_column(answer: str) -> str:
+    entries = _ENTRIES.fullmatch(answer.replace(r"\left", "").replace(r"\right", ""))
+    rows = entries[1].replace(",", r"\\") if entries else ""
+    return rf"\begin{{pmatrix}}{rows}\end{{pmatrix}}" if entries else answer
 
 
 def _in_radians(answer: str) -> str:

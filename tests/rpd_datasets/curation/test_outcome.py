@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import FEW, GOOD, HARDLY, UNKNOWN, counts, outcome, verdict
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, curves
+from rpd_datasets.filters.answer_checks import CHECKS
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
@@ -48,8 +49,9 @@ def a_run(**changes) -> RunSummary:
         "chosen": [0, 1],
         "choices": choices,
         "drops": drops,
-        "candidates": Counter(right=9, marked=12),
-        "chosen_known": Counter(right=3, marked=5),
+        "candidates": Counter(right=9, wrong=1, not_checked=2, checkable=12),
+        "chosen_known": Counter(right=3, wrong=2, checkable=5),
+        "unread": ["5 smoots"],
         "steps": Counter(asked=12, accepted=9),
         "refused": ["no_steps: empty"],
         "curves": curves(CurationConfig(), "minilm"),
@@ -61,12 +63,13 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     marks = [True, None, False, True]
     steps = [["x", "y", "z"], ["x"], ["x", "y", "z", "w", "v"], []]
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [], marks=marks)
+    scored = replace(scored, marked_by="reference")
     run = RunSummary()
     run.add_choice(scored, [2, 0], CurationConfig())
     (found,) = run.choices
     assert (found.num_chosen, found.distance) == (2, (0.6, pytest.approx(0.4)))
     assert found.own == found.distance
-    assert (run.chosen_known["right"], run.chosen_known["marked"]) == (1, 2)
+    assert [run.chosen_known[name] for name in (*CHECKS, "checkable")] == [1, 1, 0, 2]
     assert (run.num_selected, run.selected_tokens) == (2, [1, 1])
 
 
@@ -87,10 +90,13 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     assert ("Steps", "asked 12, accepted 9") in lines
     assert ("Wanted", "problems 4") in lines
     assert ("Right", "candidates 75 %, chosen 60 %") in lines
+    assert ("Not checked", "candidates 16.7 %, chosen 0 %") in lines
+    assert ("Answers", "right 9, wrong 1, not checked 2") in lines
     warned = [said for name, said in lines if name == "Warning"]
-    assert len(warned) == 3
+    assert len(warned) == 4
     assert warned[0].endswith("9 of 12 summaries could be used. no_steps: empty")
     assert "wrong more often" in warned[1]
+    assert warned[3].startswith("2 of 12 answers could not be checked, e.g. 5 smoots. See --answer")
     assert warned[2] == (
         "only 2 of 3 problems could be chosen; left out, each with its reason in rejects.jsonl: "
         "no_steps 3, duplicate 1 (--no-drop-duplicates)"

@@ -8,11 +8,12 @@ import pytest
 
 from rpd_datasets.curation.folder import journal_key
 from rpd_datasets.filters import answer_checks
-from rpd_datasets.filters.answer_checks import AnswerChecker, reference_of
+from rpd_datasets.filters.answer_checks import AnswerChecker, reference_of, too_many_unchecked
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
+from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
-from rpd_metric.errors import install_line
+from rpd_metric.errors import InputError, install_line
 from rpd_metric.grading.answers import Verdict
 
 PROBLEM = "What is one half of one?"
@@ -27,7 +28,7 @@ TEXTS = tuple(
 )
 SILENT = (*TEXTS, "We cut it in two and then")
 MARKS = {"correctness_math_verify": [False, True, True, None], "answer": "1/2"}
-WRONG, FEW = "wrong_answer", "minority_answer"
+WRONG, FEW, UNKNOWN = "wrong_answer", "minority_answer", "correctness_unknown"
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,8 @@ WRONG, FEW = "wrong_answer", "minority_answer"
         (TEXTS, {"answer": "1/2"}, {"answers": "any"}, ("",) * 4),
         # A majority does not overrule a reference; 1/2, 0.5 and \dfrac12 are one answer.
         (TEXTS, {"answer": "2"}, {"answers": "majority"}, (WRONG, WRONG, "", WRONG)),
+        (SILENT, {"answer": "1/2"}, {"only_correct": True}, ("", "", WRONG, "", UNKNOWN)),
+        (SILENT, {"answer": "proof"}, {"only_correct": True}, (UNKNOWN,) * 5),
         (SILENT, {}, {}, ("",) * 5),
         (SILENT, {}, {"answers": "majority"}, ("", "", FEW, "", "no_answer")),
         (TEXTS[1:3], {}, {"answers": "majority"}, ("no_majority",) * 2),
@@ -80,17 +83,17 @@ def test_what_is_no_answer_is_no_reference():
 
 
 def test_answers_that_make_algebra_hang_cost_a_problem_two_timeouts(monkeypatch):
-    asked: list[int] = []
+    asked: list[str] = []
 
-    def grade(rows: list[tuple[str, str]]) -> list[Verdict]:
-        asked.append(len(rows))
-        return [Verdict.TIMED_OUT] * len(rows)
+    def compare(gold: str, answer: str) -> Verdict:
+        asked.append(answer)
+        return Verdict.TIMED_OUT
 
     # In the place of processes that hang and would be killed after seconds each.
-    monkeypatch.setattr(answer_checks, "Grader", lambda **_: SimpleNamespace(grade=grade))
+    monkeypatch.setattr(answer_checks, "Grader", lambda **_: SimpleNamespace(compare=compare))
     texts = tuple(f"The answer is $x^{{{n}}}+1$." for n in range(2, 12))
     assert not AnswerChecker().check(Problem(PROBLEM, texts)).majority
-    assert sum(asked) <= 3
+    assert len(asked) <= 3
 
 
 def test_another_mark_is_another_problem_when_a_run_goes_on():
@@ -121,3 +124,32 @@ def test_without_math_verify_an_answer_in_another_form_is_not_known_and_said(mon
     found = AnswerChecker().check(Problem("Half?", solutions, {"answer": "1/2"}))
     assert (found.by, found.marks) == ("reference", (True, None, None))
     assert caplog.messages == [f"{answer_checks.UNCHECKED}: {install_line('grading')}"]
+
+
+def test_answers_that_could_not_be_checked_are_counted_shown_and_warned_of():
+    texts = (
+        "The answer is 5 smoots.",
+        "Resultat final og slutt 5 cm",
+        r"So $\boxed{5\text{ cm}}$.",
+    )
+    understood, checker = Understood(SimpleNamespace(layout="columns")), AnswerChecker()
+    problem = Problem("How long?", texts, {"answer": "5 cm"})
+    found = checker.check(problem)
+    assert (found.marks, found.unread) == ((None, None, True), ("5 smoots", "(names none)"))
+    understood.add(problem, found)
+    assert "1 right (33.3%), 0 wrong (0.0%), 2 could not be checked (66.7%)" in [
+        *understood._correctness()
+    ]
+    assert understood._warning() == (
+        "2 of 3 answers could not be checked, e.g. 5 smoots, (names none). "
+        "See --answer-pattern and docs/grading.md"
+    )
+    # A pattern of the user's own names the answer of the second; the others go by the rules.
+    found = checker.check(problem, pattern=r"og slutt (\d+ cm)")
+    checker.close()
+    assert found.marks == (None, True, True)
+    assert too_many_unchecked((9, 0, 1), ()) is None
+    with pytest.raises(
+        InputError, match=r"answer_pattern.* is not a regular expression: missing \)"
+    ):
+        FilterConfig(answer_pattern="(5")

@@ -20,6 +20,7 @@ from rpd_metric.grading.mathematics import Grader
 from rpd_metric.grading.mathematics_worker import compare
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
+PAIRS = Path(__file__).parents[3] / "benchmarks" / "answer_pairs.jsonl"
 HANGS = r"\boxed{10^{10^{10}}}"
 
 
@@ -46,11 +47,16 @@ def grader():
         ("The answer is 5. Wait, the answer is 6", "6"),
         (r"Answer: 5. It is \boxed{6}", "6"),
         ("The answer is 5. Checking.\n\n### Final Answer\n6", "6"),
-        ("So the answer is 6.\n\n**Final Answer**\nPam pays \\$6 more than Susan.", "6."),
+        ("So the answer is 6.\n\n**Final Answer**\nPam pays \\$6 more than Susan.", "6"),
         ("I cannot answer this.", None),
         (r"<think>\boxed{1}</think> so \boxed{2}", "2"),
         (r"<think>cut \boxed{1}", "1"),
         ("", None),
+        ("Die Antwort lautet nicht 4.", None),
+        ("#### 3\nThen it goes further.", None),
+        ("这个答案很难。", None),
+        ("The answer is **5**.\n\n\\boxed{}", "5"),
+        ("<answer>\\frac12</answer>", "\\frac12"),
     ],
 )
 def test_the_answer_is_the_last_box_or_else_the_last_announcement(response, answer):
@@ -112,6 +118,28 @@ def test_whole_numbers_are_compared_as_numbers(number, zeros):
 )
 def test_verdicts(grader, gold, response, verdict):
     assert list(grader.grade([(gold, response)])) == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("half", "accepts", "rejects"), [("held-out", 0.005, 0.06), ("open", 0, 0.01)]
+)
+def test_people_and_the_grader_agree_on_judged_pairs(grader, half, accepts, rejects):
+    rows = map(json.loads, PAIRS.read_text("utf-8").splitlines())
+    rows = [row for row in rows if row["half"] == half]
+    verdicts = grader.grade((row["reference"], row["response"]) for row in rows)
+    wrong = [
+        (row["right"], verdict, row["reference"], row["response"])
+        for row, verdict in zip(rows, verdicts, strict=True)
+        if row["right"] != (verdict is Verdict.CORRECT)
+    ]
+    assert len(rows) > 400
+    assert sum(not right for right, *_ in wrong) <= accepts * len(rows), wrong
+    assert sum(right for right, *_ in wrong) <= rejects * len(rows), wrong
+
+
+def test_a_unit_that_cannot_be_read_is_no_wrong_answer(grader):
+    rows = [("5 cm", r"\boxed{5\text{ smoots}}"), ("5 smoots", r"\boxed{5\text{ cm}}")]
+    assert list(grader.grade(rows)) == [Verdict.NO_ANSWER, Verdict.UNPARSABLE_GOLD]
 
 
 def test_only_a_bounded_number_of_rows_is_read_ahead(grader):
