@@ -30,6 +30,7 @@ from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.options import add_options, options_from
+from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions
@@ -125,9 +126,9 @@ def _compare(args: argparse.Namespace) -> None:
 
 def _measured_by(config: CurationConfig, models: Models) -> str:
     """What makes the distances or strategies of a comparison, in words."""
-    parts = [f"`{config.solutions}`", f"encoder `{models.embedder.name}`"]
-    if config.reads_steps or asks_chat_model(config.summarizer):
-        parts.insert(1, f"steps by {models.summarizer.name}")
+    parts = [f"distance {config.solutions}", f"encoder {models.embedder.name}"]
+    if asks_chat_model(config.summarizer) or DISTANCES[config.solutions].reads_steps:
+        parts.append(f"steps by {models.summarizer.name}")
     return ", ".join(parts)
 
 

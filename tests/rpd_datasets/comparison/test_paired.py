@@ -214,7 +214,7 @@ def test_a_model_that_pads_or_translates_uses_no_other_strategies(
     assert f"no p value, because placebos reach it ({placebo}" in out
     assert "Strategies are not known." in out
     assert not re.search("varied|other strategies|other ways", out)
-    assert "Measured by `pieces`" in page.read_text()
+    assert "Measured by distance pieces, encoder static." in page.read_text()
     assert "wording, length and language together with the method" in page.read_text()
     assert main([*given, "--json"]) == 0
     gaps = json.loads(capsys.readouterr().out)["differences"]
