@@ -101,7 +101,7 @@ distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
 	PYTHONPATH=.:tests $(BIN)/python -m benchmarks.pictures
 
-loop-strategies: $(VENV)/installed  ## Tell arms apart with SmolLM2-135M, write docs/loop-real.md
+loop-strategies: $(VENV)/installed  ## Find out when diversity pays, write docs/loop-real.md (ten hours)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.loop_strategies
 
 # Nothing was run on a GPU yet. What the script says of itself tells how to go on there.

@@ -1,16 +1,8 @@
-"""What is run: corners, arms, how large everything is, and what decides.
+"""What is run: corners, arms, how large everything is, and the question that decides.
 
-Written before the first arm was run:
-
-- Primary: RPD 1P3S - random 1P1S at exact pass@16 (temperature 1, no top-p), in the corner `all` x
-  `different` minus the same difference in the corner `little` x `same`, with a 95 % interval over
-  seeds and test problems. Diversity pays where the start knows the strategies and they fit
-  different problems ("yes"), if the interval is above +2 points; it is the same in both corners
-  ("no"), if the interval is within -2 and +2 points; lower, if below -2; else undecided.
-- Expected from the gate of a start: a set with more strategies wins at most about what an even
-  mixture of the strategies has over the natural shares at pass@16.
-- Learning rate and epochs are chosen once for each start, by pass@16 of random 1P1S on problems
-  for validation, and hold for all arms.
+A start's gate says what to expect: a set with more strategies wins at most about what an even
+mixture of the strategies has over the natural shares. Learning rate and epochs are chosen once for
+each start, by pass@16 of random 1P1S on problems for validation, and hold for all arms.
 """
 
 from __future__ import annotations
@@ -20,9 +12,15 @@ from dataclasses import dataclass
 from benchmarks.loop_strategies.task import DIFFERENT, SAME
 
 START, LITTLE, ALL = "start", "little", "all"
+PRIMARY_K, MOST_K = 16, 64
 # In points of pass@16.
 BAND = 2.0
-PRIMARY_K, MOST_K = 16, 64
+QUESTION = f"""\
+Fixed before the first run: RPD 1P3S − random 1P1S at pass@{PRIMARY_K}, in the corner
+`all-different`, minus the same difference in the corner `little-same`. The answer is yes,
+diversity pays where the start knows the strategies and they fit different problems, if the 95 %
+interval over seeds and problems is above +{BAND:g} points. It is no if the interval is within
+±{BAND:g} points, or below −{BAND:g}. Otherwise it is undecided."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +120,8 @@ class Scale:
     practice: int = 160  # problems of GRPO
 
 
+# Samples of a problem, to check its chances.
+CHECKS = 64
 # Learning rate and epochs by start, chosen on validation problems; those of the starts are not.
 TRAINING = {LITTLE: (1e-3, 2.0), ALL: (3e-4, 2.0)}
 WARMING, SETTLING = (1e-3, 2.0), (3e-4, 1.0)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from benchmarks.loop_strategies.arms import PRIMARY_K
 
 Floats = npt.NDArray[np.float64]
 
@@ -71,30 +69,3 @@ def correlation(result: Mapping[str, Any]) -> float:
         if both.sum() > 2 and a[both].std() > 0 and b[both].std() > 0:
             found.append(float(np.corrcoef(a[both], b[both])[0, 1]))
     return float(np.mean(found)) if found else float("nan")
-
-
-def gate_lines(result: Mapping[str, Any], ks: Sequence[int] = (1, PRIMARY_K)) -> list[str]:
-    """The gate in words, for the terminal."""
-    lines = [f"gate of {result['corner']}"]
-    shares = begun(result)
-    for name, values in forced(result).items():
-        fits, mean = int((~np.isnan(values)).sum()), 100 * np.nanmean(values)
-        begins = f"begun {100 * shares[name]:.1f} %"
-        lines.append(f"  {name}: {begins}, then right {mean:.1f} % (of {fits} problems)")
-    for k in ks:
-        shown = {name: f"{100 * value:.1f}" for name, value in mixtures(result, k).items()}
-        lines.append(f"  pass@{k}: {shown}")
-    gap = mixtures(result, PRIMARY_K)
-    lines.append(f"  correlation of strategies over problems: {correlation(result):+.2f}")
-    lines.append(
-        f"  expected: more strategies win at most about {100 * (gap['even'] - gap['natural']):+.1f}"
-        f" points of pass@{PRIMARY_K}"
-    )
-    if "sampled" in result:
-        listed, other = np.sum(list(result["sampled"].values()), axis=0)
-        exact = sum(right(result)[: len(result["sampled"])]) * 64
-        lines.append(
-            f"  64 samples of {len(result['sampled'])} problems: {listed} listed texts (expected "
-            f"{exact:.0f}) and {other} other right answers"
-        )
-    return lines

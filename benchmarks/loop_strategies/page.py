@@ -14,15 +14,16 @@ from scipy.stats import sem, t
 from benchmarks.loop_strategies.arms import (
     ARMS,
     BAND,
+    CHECKS,
     COMPARISONS,
     CORNERS,
     GOOD,
     MOST_K,
     OLD,
     PRIMARY_K,
+    QUESTION,
     START,
     TRAINING,
-    Corner,
     Scale,
 )
 from benchmarks.loop_strategies.gate import begun, correlation, forced, mixtures, right, solved
@@ -36,23 +37,28 @@ from rpd_metric.statistics.intervals import LEVEL, Interval, paired_differences
 PACKAGES = ("torch", "transformers", "peft")
 KS = powers_of_two(MOST_K)
 COMPARED = (1, PRIMARY_K, MOST_K)
+MIXTURES = {"natural": "natural shares", "even": "even mixture", "single": "best single one"}
 Floats = npt.NDArray[np.float64]
 # One arm and seed; those of an arm by seed; and those of a corner by arm.
 Result = Mapping[str, Any]
 BySeed = Mapping[int, Result]
 ByArm = Mapping[str, BySeed]
 
-# The page that this one replaced: its code is at that commit.
-EARLIER_COMMIT = "6020a79"
-EARLIER = (
-    ("start, warmed on 60 samples", 1.5, 11.7),
-    ("random 1P1S", 67.3, 95.7),
-    ("random 1P3S", 57.0, 94.3),
-    ("RPD 1P3S", 46.6, 90.0),
-    ("`pieces` 1P3S", 45.2, 90.0),
-    ("three true strategies", 31.7, 88.7),
-    ("one strategy three times", 78.8, 91.7),
-)
+# Of the page that this one replaced.
+EARLIER = """\
+Before, this page was one corner: a start that knew little, a task whose strategies all fitted every
+problem, free wording, 8 samples at temperature 0.6, three seeds. Its code is at commit 6020a79.
+There, narrow sets did better.
+
+| arm | pass@1 | pass@8 |
+| --- | ---: | ---: |
+| start, warmed up on 60 samples | 1.5 | 11.7 |
+| random 1P1S | 67.3 | 95.7 |
+| random 1P3S | 57.0 | 94.3 |
+| RPD 1P3S | 46.6 | 90.0 |
+| `pieces` 1P3S | 45.2 | 90.0 |
+| three true strategies | 31.7 | 88.7 |
+| one strategy three times | 78.8 | 91.7 |"""
 
 
 def write_page(path: Path, scale: Scale, finished: Sequence[Result]) -> None:
@@ -91,21 +97,12 @@ seeds; each seed has its own pool, candidates, selection and training.""",
         "## The question\n\n" + primary(corners),
     ]
     if corners:
-        parts += ["## The gate: what each start could win", *_gates(corners)]
+        parts += ["## The gate: what each start could win", *gate_sections(corners)]
     else:
         parts.append("**No arm has been run yet.** `make loop-strategies` runs them all.")
     for name, by_arm in corners.items():
-        parts += [f"## {_title(CORNERS[name])}", *_sections(by_arm)]
-    table = [[title, f"{one:.1f}", f"{eight:.1f}"] for title, one, eight in EARLIER]
-    parts += [
-        "## The earlier page",
-        f"""\
-Before, this page was one corner: a start that knew little, a task whose strategies all fit every
-problem, free wording, 8 samples at temperature 0.6, three seeds. Its code is at commit
-{EARLIER_COMMIT}. There, narrow sets did better:""",
-        table_text(["arm", "pass@1", "pass@8"], table),
-        f"{machine(PACKAGES)}.",
-    ]
+        parts += [f"## The corner `{name}`", *_sections(by_arm)]
+    parts += ["## The earlier page", EARLIER, f"{machine(PACKAGES)}."]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
@@ -121,20 +118,14 @@ def grouped(results: Iterable[Result]) -> dict[str, dict[int, Result]]:
 def primary(corners: Mapping[str, ByArm]) -> str:
     """The comparison that was written down first, and what it says."""
     first, second = COMPARISONS[0]
-    asked = f"""\
-Fixed before the first run: {ARMS[first].title} − {ARMS[second].title} at pass@{PRIMARY_K} in the
-corner `{GOOD.name}`, minus the same difference in the corner `{OLD.name}`. Diversity pays where the
-start knows the strategies and they fit different problems if the 95 % interval, over seeds and
-problems, is above +{BAND:g} points; it makes no difference if the interval is within
-±{BAND:g}; otherwise this is undecided, or lower."""
     gaps = []
     for corner in (GOOD, OLD):
         by_arm = corners.get(corner.name, {})
-        shared = by_arm.get(first, {}).keys() & by_arm.get(second, {}).keys()
-        if not shared:
-            return f"{asked}\n\n**Not measured yet.**"
+        seeds = shared(by_arm, first, second)
+        if not seeds:
+            return f"{QUESTION}\n\n**Not measured yet.**"
         tables = [
-            [solved(right(by_arm[arm][seed]), PRIMARY_K) for seed in sorted(shared)]
+            [solved(right(by_arm[arm][seed]), PRIMARY_K) for seed in seeds]
             for arm in (first, second)
         ]
         gaps.append(np.subtract(*tables))
@@ -142,9 +133,16 @@ problems, is above +{BAND:g} points; it makes no difference if the interval is w
     counts = " and ".join(f"{len(table)}" for table in gaps)
     inside = " and ".join(f"{100 * table.mean():+.1f}" for table in gaps)
     return (
-        f"{asked}\n\n**{answer(gap)}**: {points(gap)}. The two differences are {inside}, from "
+        f"{QUESTION}\n\n**{answer(gap)}**: {points(gap)}. The two differences are {inside}, from "
         f"{counts} seeds."
     )
+
+
+def shared(by_arm: ByArm, first: str, second: str) -> list[int]:
+    """The seeds of which both arms are there, from the very same start."""
+    ours, theirs = by_arm.get(first, {}), by_arm.get(second, {})
+    both = sorted(ours.keys() & theirs.keys())
+    return [seed for seed in both if ours[seed]["start"] == theirs[seed]["start"]]
 
 
 def answer(gap: Interval) -> str:
@@ -190,15 +188,9 @@ def _names(task: str) -> str:
     return ", ".join(f"`{name}`" for name in STRATEGIES[task])
 
 
-def _title(corner: Corner) -> str:
-    knows = "knows all" if corner.start == "all" else "knows little"
-    fit = "fit different problems" if corner.task == "different" else "all fit every problem"
-    skew = "" if corner.skew == "steep" else f", {corner.skew} shares"
-    return f"The start {knows}, strategies {fit}{skew}"
-
-
-def _gates(corners: Mapping[str, ByArm]) -> list[str]:
-    rows, known = [], []
+def gate_sections(corners: Mapping[str, ByArm]) -> list[str]:
+    """What each start could win, from its own chances."""
+    mixed, facts, known = [], [], []
     for name, by_arm in corners.items():
         if START not in by_arm:
             continue
@@ -209,36 +201,24 @@ def _gates(corners: Mapping[str, ByArm]) -> list[str]:
             mean = f"{100 * np.nanmean(values):.1f}"
             known.append([name, strategy, f"{fits}", f"{100 * shares[strategy]:.1f}", mean])
         found = {k: mixtures(result, k) for k in COMPARED}
-        cells = [f"{100 * found[k][which]:.1f}" for which in found[1] for k in COMPARED]
+        for which, title in MIXTURES.items():
+            mixed.append([name, title, *(f"{100 * found[k][which]:.1f}" for k in COMPARED)])
         gain = 100 * (found[PRIMARY_K]["even"] - found[PRIMARY_K]["natural"])
-        rows.append([name, *cells, f"{correlation(result):+.2f}", f"{gain:+.1f}"])
-    kinds = ("natural shares", "even mixture", "best single")
-    heads = [f"{kind} @{k}" for kind in kinds for k in COMPARED]
+        listed, other = np.sum(list(result["sampled"].values()), axis=0)
+        due = CHECKS * right(result)[: len(result["sampled"])].sum()
+        drawn = f"{listed} of {due:.0f}, {other}"
+        facts.append([name, f"{correlation(result):+.2f}", f"{gain:+.1f}", drawn])
     return [
-        table_text(["corner", *heads, "correlation", "expected"], rows),
+        table_text(["corner", "strategies", *(f"@{k}" for k in COMPARED)], mixed),
+        table_text(["corner", "correlation", "expected", "sampled"], facts),
         f"""\
 pass@k in percent of the start's strategies, mixed at its own shares, evenly over those that fit a
-problem, or the best one alone; the correlation of two strategies' chances over problems; and what
-more strategies win at most at pass@{PRIMARY_K}, before any arm is trained.""",
+problem, or the best one alone; the correlation of two strategies' chances over problems; what more
+strategies win at most at pass@{PRIMARY_K}, before any arm is trained; and a check of the chances by
+{CHECKS} samples of a few problems: right texts of the list, of so many expected, and other right
+answers, which no figure counts.""",
         table_text(["corner", "strategy", "problems", "begun %", "then right %"], known),
-        _check(corners),
     ]
-
-
-def _check(corners: Mapping[str, ByArm]) -> str:
-    """How far samples agree with the chances."""
-    said = []
-    for name, by_arm in corners.items():
-        result = by_arm.get(START, {}).get(0, {})
-        if "sampled" in result:
-            listed, other = np.sum(list(result["sampled"].values()), axis=0)
-            number = len(result["sampled"])
-            due = 64 * right(result)[:number].sum()
-            said.append(
-                f"`{name}`: {listed} of {64 * number} samples are listed texts (computed: "
-                f"{due:.0f}), {other} are right in other words"
-            )
-    return f"Sampled as a check: {'; '.join(said)}." if said else ""
 
 
 def _sections(by_arm: ByArm) -> list[str]:
@@ -250,8 +230,7 @@ def _sections(by_arm: ByArm) -> list[str]:
         places = f"{100 * np.mean([one['shares']['places'] for one in sets]):.0f}" if sets else "–"
         solving.append([ARMS[name].title, f"{len(by_seed)}", *means, strategies, places])
     for first, second in COMPARISONS:
-        seeds = sorted(by_arm.get(first, {}).keys() & by_arm.get(second, {}).keys())
-        if seeds:
+        if seeds := shared(by_arm, first, second):
             pair = [{seed: by_arm[arm][seed] for seed in seeds} for arm in (first, second)]
             titles = f"{ARMS[first].title} − {ARMS[second].title}"
             gaps.append([titles, f"{len(seeds)}", *_differences(*pair)])

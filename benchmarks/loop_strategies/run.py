@@ -30,6 +30,7 @@ from pyarrow.parquet import read_table
 from benchmarks.loop_strategies.arms import (
     ALL,
     ARMS,
+    CHECKS,
     CORNERS,
     SETTLING,
     START,
@@ -38,9 +39,8 @@ from benchmarks.loop_strategies.arms import (
     Corner,
     Scale,
 )
-from benchmarks.loop_strategies.gate import gate_lines
 from benchmarks.loop_strategies.model import make_smollm2
-from benchmarks.loop_strategies.page import write_page
+from benchmarks.loop_strategies.page import gate_sections, write_page
 from benchmarks.loop_strategies.task import (
     SKEWS,
     STRATEGIES,
@@ -81,43 +81,35 @@ class Runner:
         self.scale, self.output, self.results, self.device = scale, output, results, device
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
 
-    def measure(self, corner: Corner, name: str, seed: int) -> None:
-        """Make an arm's model and keep what it solves, unless that is there."""
-        path = self.results / corner.name / f"{name}-{seed}.json"
+    def measure(
+        self, corner: Corner, name: str, seed: int, tuned: tuple[float, float] | None = None
+    ) -> None:
+        """Make an arm's model and keep what it solves, unless that is there.
+
+        With `tuned`, a learning rate and epochs, it is problems for validation that it solves.
+        """
+        rate, epochs = how = tuned or TRAINING[corner.start]
+        label = f"tune-{rate:g}x{epochs:g}" if tuned else name
+        path = self.results / corner.name / f"{label}-{seed}.json"
         if path.is_file():
-            if read_result(path)["scale"] != vars(self.scale):
+            if json.loads(path.read_text(encoding="utf-8"))["scale"] != vars(self.scale):
                 raise InputError(f"{path} is a result of another size; use another --results")
             return
         arm, base, began = ARMS[name], self.start(corner), time.monotonic()
         found: dict[str, Any] = {"corner": corner.name, "arm": name, "seed": seed}
-        found |= {"scale": vars(self.scale), "start": digest(base)}
-        adapter = None
+        found |= {"tuned": bool(tuned), "scale": vars(self.scale), "start": digest(base)}
+        adapter, ids = None, split(corner.task, seed)["validation" if tuned else "tests"]
         if name != START:
-            rate, epochs = TRAINING[corner.start]
             found |= {"rate": rate, "epochs": epochs * arm.early}
-            base, adapter, found["set"] = self._train(corner, name, seed, base)
-        ids = split(corner.task, seed)["tests"][: self.scale.tests]
+            base, adapter, found["set"] = self._train(corner, name, seed, base, how)
+        ids = ids[: self.scale.tests]
         checked = ids[: self.scale.checked] if name == START else []
         found |= self._score(corner, base, adapter, ids, arm.share, checked)
         found["minutes"] = round((time.monotonic() - began) / 60, 1)
         write_result(path, found)
         if name == START:
-            sys.stdout.write("\n".join(gate_lines(found)) + "\n")
-
-    def tune(self, corner: Corner, rate: float, epochs: float) -> None:
-        """Keep what random 1P1S solves of the validation problems with other settings."""
-        path = self.results / corner.name / f"tune-{rate:g}x{epochs:g}.json"
-        if path.is_file():
-            return
-        base = self.start(corner)
-        folder = self.output / corner.name / path.stem
-        folder.mkdir(parents=True, exist_ok=True)
-        data = self._curate(corner, "random_1p1s", 0, base)
-        loss = self._fit(base, pairs(data), folder / "adapter", (rate, epochs), 0)
-        ids = split(corner.task, 0)["validation"]
-        scored = self._score(corner, base, folder / "adapter", ids)
-        facts = {"corner": corner.name, "rate": rate, "epochs": epochs, "start": digest(base)}
-        write_result(path, facts | {"scale": vars(self.scale), "loss": loss, **scored})
+            gate = gate_sections({corner.name: {START: {0: found}}})
+            sys.stdout.write("\n\n".join(gate) + "\n")
 
     def start(self, corner: Corner) -> Path:
         """The folder of a corner's start, which is made where it is missing."""
@@ -152,29 +144,30 @@ class Runner:
         save(load(base, self.device, adapter), tokenizer, folder)
 
     def _train(
-        self, corner: Corner, name: str, seed: int, base: Path
+        self, corner: Corner, name: str, seed: int, base: Path, how: tuple[float, float]
     ) -> tuple[Path, Path, dict[str, Any]]:
         """An arm's base, its adapter, and what is known of its set."""
-        arm = ARMS[name]
-        folder = self.output / corner.name / f"seed-{seed}" / name
+        arm, (rate, epochs) = ARMS[name], how
+        folder = self.output / corner.name / f"seed-{seed}" / f"{name}-{rate:g}x{epochs:g}"
         folder.mkdir(parents=True, exist_ok=True)
         adapter, facts = folder / "adapter", folder / "set.json"
         if arm.diversity_weight is not None:
-            tuned = self._reinforce(corner, name, seed, base, folder)
-            return tuned, adapter, {}
+            learnt = self._train(corner, str(arm.base), seed, base, how)[1]
+            return self._reinforce(corner, name, seed, (base, learnt), folder), adapter, {}
         if arm.base and arm.early == 1.0:
-            return self._train(corner, arm.base, seed, base)
+            return self._train(corner, arm.base, seed, base, how)
         if not adapter.is_dir():
             data = self._curate(corner, arm.base or name, seed, base)
             known = described(corner.task, data)
-            rate, epochs = TRAINING[corner.start]
             how = (rate, epochs * arm.early)
             known["loss"] = self._fit(base, pairs(data), folder / "trained", how, seed)
             facts.write_text(json.dumps(known), encoding="utf-8")
             (folder / "trained").rename(adapter)
         return base, adapter, json.loads(facts.read_text(encoding="utf-8"))
 
-    def _reinforce(self, corner: Corner, name: str, seed: int, base: Path, folder: Path) -> Path:
+    def _reinforce(
+        self, corner: Corner, name: str, seed: int, tuned: tuple[Path, Path], folder: Path
+    ) -> Path:
         """Run GRPO from the model of the arm's base; returns that model's folder."""
         from transformers import AutoTokenizer
 
@@ -182,7 +175,7 @@ class Runner:
 
         arm, merged = ARMS[name], folder / "merged"
         if not merged.is_dir():
-            learnt = self._train(corner, str(arm.base), seed, base)[1]
+            base, learnt = tuned
             tokenizer = AutoTokenizer.from_pretrained(base)
             save(load(base, self.device, learnt), tokenizer, merged)
         ids = split(corner.task, seed)["pool"][: self.scale.practice]
@@ -192,9 +185,10 @@ class Runner:
         options |= {"problems": problems, "output_dir": folder / "adapter", "seed": seed}
         options |= {"diversity_weight": arm.diversity_weight, "use_cpu": self.device == "cpu"}
         line = [str(part) for key, value in options.items() for part in (f"--{key}", value)]
-        self._begin(f"{folder.relative_to(self.output)}: GRPO")
-        if importlib.import_module("recipes.grpo").main(line):
-            raise RPDError("recipes/grpo.py failed")
+        if not (folder / "adapter/adapter_config.json").is_file():
+            self._begin(f"{folder.relative_to(self.output)}: GRPO")
+            if importlib.import_module("recipes.grpo").main(line):
+                raise RPDError("recipes/grpo.py failed")
         return merged
 
     def _curate(self, corner: Corner, name: str, seed: int, base: Path) -> Path:
@@ -262,7 +256,7 @@ class Runner:
             "chances": {id_: chances(network, tokenizer, corner.task, id_) for id_ in ids}
         }
         if checked:
-            found["sampled"] = sampled(network, tokenizer, corner.task, checked, 64, seed=0)
+            found["sampled"] = sampled(network, tokenizer, corner.task, checked, CHECKS)
         return found
 
     def _begin(self, stage: str) -> None:
@@ -346,12 +340,6 @@ def write_result(path: Path, result: Mapping[str, Any]) -> None:
     os.replace(rough, path)
 
 
-def read_result(path: Path) -> dict[str, Any]:
-    """A result that was written."""
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run everything that is not done yet, and write the page; returns the exit status."""
     args = _parser().parse_args(arguments)
@@ -364,7 +352,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name in args.corners:
                 for setting in args.tune:
                     rate, _, epochs = setting.partition("x")
-                    runner.tune(CORNERS[name], float(rate), float(epochs))
+                    how = (float(rate), float(epochs))
+                    runner.measure(CORNERS[name], "random_1p1s", 0, how)
             for seed in args.seeds:
                 for name in args.corners:
                     for arm in filter(args.arms.__contains__, ARMS):
@@ -373,8 +362,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except OutOfTime as error:
             sys.stderr.write(f"loop_strategies: {error}\n")
             status = OUT_OF_TIME
-        results = [read_result(path) for path in sorted(runner.results.glob("*/*.json"))]
-        write_page(args.page, scale, [result for result in results if "arm" in result])
+        files = sorted(runner.results.glob("*/*.json"))
+        results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+        write_page(args.page, scale, [result for result in results if not result["tuned"]])
     except RPDError as error:
         sys.stderr.write(f"loop_strategies: {error}\n")
         return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from hashlib import sha256
@@ -14,8 +15,8 @@ import numpy as np
 import pytest
 
 from benchmarks.loop_strategies.arms import CORNERS, Scale
-from benchmarks.loop_strategies.gate import correlation, gate_lines, mixtures, solved
-from benchmarks.loop_strategies.page import answer, interval, write_page
+from benchmarks.loop_strategies.gate import correlation, mixtures, solved
+from benchmarks.loop_strategies.page import answer, gate_sections, interval, shared, write_page
 from benchmarks.loop_strategies.run import OutOfTime, Runner, even_samples, main, write_result
 from benchmarks.loop_strategies.task import (
     SKEWS,
@@ -85,7 +86,8 @@ def test_sets_of_true_strategies_are_made_by_what_the_task_knows():
 def result(arm: str, seed: int, chances: list[dict], corner: str = "all-different") -> dict:
     problems = {f"{place}x1": one for place, one in enumerate(chances)}
     known = {"strategies": 1.5, "shares": {"places": 0.9}}
-    return {"corner": corner, "arm": arm, "seed": seed, "chances": problems, "set": known}
+    found = {"corner": corner, "arm": arm, "seed": seed, "chances": problems, "set": known}
+    return found | {"start": corner, "sampled": {"0x1": [12, 1]}}
 
 
 def test_the_gate_computes_mixtures_from_a_starts_own_chances():
@@ -95,15 +97,15 @@ def test_the_gate_computes_mixtures_from_a_starts_own_chances():
         {"places": [[0.9, 0.9], [1, 1]], "round": [[0.1, 0.01], [1, 1]]},
         {"places": [[0.9, 0.45], [1, 1]], "round": [[0.1, 0.05], [1, 1]]},
     ]
-    found = result("start", 0, chances) | {"sampled": {"0x1": [12, 1]}}
+    found = result("start", 0, chances)
     mixed = mixtures(found, 1)
     assert mixed["natural"] == pytest.approx((0.19 + 0.91 + 0.5) / 3)
     assert mixed["even"] == pytest.approx((0.55 + 0.55 + 0.5) / 3)
     assert mixed["single"] == pytest.approx((0.1 + 1 + 0.5) / 3)
     assert correlation(found) == pytest.approx(-0.99, abs=0.01)
-    text = "\n".join(gate_lines(found))
-    assert "round: begun 10.0 %, then right 53.3 % (of 3 problems)" in text
-    assert "12 listed texts (expected 12) and 1 other right" in text
+    text = re.sub(" +", " ", "\n".join(gate_sections({"all-different": {"start": {0: found}}})))
+    assert "| all-different | round | 3 | 10.0 | 53.3 |" in text
+    assert "| all-different | -0.99 | +1.1 | 12 of 12, 1 |" in text
 
 
 @pytest.mark.parametrize(
@@ -150,6 +152,11 @@ def test_the_page_answers_from_results(tmp_path: Path, better: float, said: str)
     assert said in text
     assert "RPD 1P3S − random 1P1S" in text
     assert f"{100 * solved([0.0015 + better], 1)[0]:.1f}" in text
+    # Arms that go on from two starts are not compared.
+    arms = {result_["arm"]: {0: result_} for result_ in found if result_["seed"] == 0}
+    assert shared(arms, "rpd_1p3s", "random_1p1s") == [0]
+    arms["rpd_1p3s"] = {0: {**arms["rpd_1p3s"][0], "start": "another"}}
+    assert shared(arms, "rpd_1p3s", "random_1p1s") == []
 
 
 def test_nothing_is_begun_too_late_and_results_of_two_sizes_are_not_mixed(tmp_path: Path):
