@@ -20,9 +20,12 @@ from rich.table import Table
 from rich.text import Text
 
 from rpd_datasets.commands import printable
+from rpd_datasets.curation.forecast import TIMED, in_words
 from rpd_metric.models.flow import Flow, draining
 
 SECONDS_BETWEEN_LINES = 30
+# What takes longer is announced.
+LONG_SECONDS = 600
 
 
 def print_json(result: Any) -> None:
@@ -106,6 +109,7 @@ class Progress:
     def __init__(self, stage: str, total: int | None = None) -> None:
         self.note: Callable[[], str] = str
         self._rows = 0
+        self._warned = False
         self._console = console(stderr=True)
         self._live = progress.Progress(
             progress.SpinnerColumn(),
@@ -137,8 +141,12 @@ class Progress:
         self._live.update(self._task.id, total=total)
 
     def advance(self) -> None:
-        """Count one more."""
+        """Count one more. What will take long is said as soon as that is known."""
         self._live.advance(self._task.id)
+        left = self._task.time_remaining
+        if not self._warned and left and self._task.completed >= TIMED and left > LONG_SECONDS:
+            self._warned = True
+            self.write(f"{self._counted()}. rpd plan INPUT compares encoders; Ctrl-C is safe")
 
     def read(self, rows: int) -> None:
         """Set the number of rows read, shown until the first problem is done."""
@@ -162,7 +170,9 @@ class Progress:
     def _counted(self) -> str:
         done, total = int(self._task.completed), self._task.total
         of = "" if total in (None, done) else f" of {total:,}"
-        return f"{self._task.description}: {done:,}{of}"
+        left = self._task.time_remaining
+        ahead = f", about {in_words(left)} left" if of and left else ""
+        return f"{self._task.description}: {done:,}{of}{ahead}"
 
     def _end(self) -> None:
         if self._task.completed:

@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -25,6 +26,15 @@ from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_facts, print_json, print_lines
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
+from rpd_datasets.curation.engines import FEW_PROBLEMS
+from rpd_datasets.curation.forecast import (
+    TIMED,
+    Draw,
+    forecasts,
+    in_words,
+    processes_that_fit,
+    runs_on_cores,
+)
 from rpd_datasets.curation.models import Models, default_store, load_models
 from rpd_datasets.curation.scoring import check_answers
 from rpd_datasets.evaluation.reporting import table_text
@@ -97,7 +107,14 @@ def _plan(args: argparse.Namespace) -> None:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         line = stack.enter_context(Progress("Reading problems", args.limit))
         understood = Understood(arguments.open_input(args, scratch, rejects.append))
-        asyncio.run(_count(count, understood, line.advance))
+        draw = Draw()
+        asyncio.run(_count(count, understood, draw, line.advance))
+        seconds: dict[str, float] = {}
+        # As rpd curate does by default.
+        num_proc = processes_that_fit() if draw.count >= FEW_PROBLEMS else 1
+        if runs_on_cores(config) and draw.problems:
+            line.stage("Timing a few problems")
+            seconds = forecasts(draw, config, time.perf_counter, num_proc)
     facts = count.numbers() | {
         "context_length": context,
         "tokens_counted_by": models.count_tokens.name,
@@ -106,12 +123,18 @@ def _plan(args: argparse.Namespace) -> None:
     }
     left_out = Counter(reject.reason for reject in rejects) + count.left_out
     if args.json:
-        print_json(facts | {"left_out": left_out, "input": understood.as_dict()})
+        about = {"left_out": left_out, "input": understood.as_dict()}
+        print_json(facts | about | {"num_proc": num_proc, "seconds": seconds})
         return
     print_lines(understood.lines())
     print()
     reasons = ", ".join(with_option(*entry) for entry in left_out.most_common())
     print_facts(facts | {"left_out": reasons or "nothing"})
+    for embedder, value in seconds.items():
+        print(
+            f"Time to score with {embedder} and --num-proc {num_proc}: {in_words(value)}, by "
+            f"{min(TIMED, draw.count)} problems timed on this machine"
+        )
 
 
 def _plan_evaluation(points: float, *, as_json: bool) -> None:
@@ -179,8 +202,11 @@ def _plan_diversity(log: Path, *, as_json: bool) -> None:
     print(f"Why: {advice}. What this rests on: docs/loop-real.md.")
 
 
-async def _count(count: DryRun, understood: Understood, each: Callable[[], None]) -> None:
+async def _count(
+    count: DryRun, understood: Understood, draw: Draw, each: Callable[[], None]
+) -> None:
     for problem in understood.source:
+        draw.add(problem)
         answers = check_answers(problem, count.config, count.models)
         understood.add(problem, answers)
         await count.count(problem, answers)

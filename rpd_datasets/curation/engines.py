@@ -33,6 +33,7 @@ from typing import Any, Literal
 from rpd_datasets.commands import stopped_by_signals
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.folder import Journal, journal_key, seen_columns
+from rpd_datasets.curation.forecast import processes_that_fit, runs_on_cores
 from rpd_datasets.curation.models import Models, default_store, load_models
 from rpd_datasets.curation.scoring import Scored, score_all, scoring_fingerprint
 from rpd_datasets.options import documented, option
@@ -55,6 +56,8 @@ from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
 OBJECT_STORE_BYTES = 100_000_000
 # While the last replies of one shard come in, the next one keeps the server busy.
 SHARDS_AT_ONCE = 4
+# Loading an encoder in each of several processes takes longer than scoring so many.
+FEW_PROBLEMS = 200
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,12 @@ class Engine:
 
     map: Callable[[Sequence[Path], str], Generator[str]]
     shard_size: int = 16
+    least: int = 0  # with fewer problems, the process that runs scores
+    num_proc: int | None = None  # for a line about it, where nobody asked for processes
+
+    def suits(self, problems: Iterable[Problem]) -> bool:
+        """Whether there are enough problems."""
+        return not self.least or len(list(islice(problems, self.least))) == self.least
 
 
 def cut(problems: Iterable[Problem], folder: Path, journal: Journal, size: int) -> list[Path]:
@@ -186,9 +195,10 @@ class EngineOptions:
 
     num_proc: int | None = option(
         None,
-        "processes that score, each with its own copy of the models that run in it (default: one, "
-        "and on Ray one per GPU for st: and hf: models, one per machine where servers do all the "
-        "work, else one per core). Where servers do the work, one process keeps them busy",
+        "processes that score, each with its own copy of the models that run in it; the result is "
+        "the same (default: from 200 problems on as many as cores and memory allow if the encoder "
+        "runs on cores, else one; on Ray one per GPU for st: and hf: models, one per machine where "
+        "servers do all the work, else one per core)",
         metavar="N",
     )
     engine: Literal["local", "ray"] = option(
@@ -212,9 +222,13 @@ class EngineOptions:
             raise InputError(
                 "{ray_address} goes with {engine=ray}", option=("ray_address", "engine")
             )
-        num_proc = self.num_proc or 1
+        automatic = self.engine == "local" and self.num_proc is None and runs_on_cores(config)
+        num_proc = processes_that_fit() if automatic else self.num_proc or 1
         if self.engine == "local" and num_proc == 1:
             return None
+        if automatic:
+            processes = partial(_on_processes, config, num_proc)
+            return Engine(processes, self.shard_size, FEW_PROBLEMS, num_proc)
         requests = config.requests
         if {requests.max_requests, requests.max_output_tokens, requests.max_cost} != {None}:
             raise InputError(

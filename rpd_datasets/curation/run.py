@@ -196,7 +196,14 @@ class _Run:
         if before:
             self.options.on_stage("Scoring problems")
         engine = self.options.engine
+        if engine is not None and not engine.suits(source):
+            engine = None
         if engine is not None:
+            if engine.num_proc is not None:
+                stage = f"Scoring problems on {engine.num_proc} processes (--num-proc 1 keeps one)"
+                self.options.on_stage(stage)
+                if source.num_problems is not None:
+                    self.options.on_total(source.num_problems)
             score_in_shards(source, self.journal, shards, engine, self.options.on_problem)
         run(self.score_all(source, scored_already=engine is not None))
         self.options.on_stage("Choosing")
