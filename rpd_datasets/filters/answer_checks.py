@@ -47,9 +47,8 @@ CLOSING_CHARACTERS = 100
 CHECKS = ("right", "wrong", "not_checked")
 # A larger share of answers that could not be checked is a warning.
 NOT_CHECKED = 0.1
-# Examples of them, and how much of each is shown.
+# Examples of them, or of the ends of solutions that name none, and how much of each is shown.
 EXAMPLES, EXAMPLE_CHARACTERS = 3, 60
-NAMES_NONE = "(names none)"
 _PROSE = re.compile(r"(?<!\\)\b[^\W\d_]{2,}")
 # What marks are written as; -1 is a reward.
 MARKS = "true/false, 1/0, yes/no, pass/fail or correct/incorrect"
@@ -177,8 +176,10 @@ class AnswerChecker:
                 marks = tuple(self._verdict(reference, *pair) for pair in pairs)
                 column = answer_column(problem.extra, answer_column_)
                 unread = tuple(
-                    shorten(answer or NAMES_NONE, EXAMPLE_CHARACTERS, placeholder="…")
-                    for answer, mark in zip(answers, marks, strict=True)
+                    shorten(answer, EXAMPLE_CHARACTERS, placeholder="…")
+                    if answer
+                    else f"…{' '.join(text.split())[-EXAMPLE_CHARACTERS:]}"
+                    for text, answer, mark in zip(problem.solutions, answers, marks, strict=True)
                     if mark is None
                 )[:EXAMPLES]
                 found = replace(found, marks=marks, by="reference", column=column, unread=unread)

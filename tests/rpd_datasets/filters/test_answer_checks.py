@@ -135,13 +135,16 @@ def test_answers_that_could_not_be_checked_are_counted_shown_and_warned_of():
     understood, checker = Understood(SimpleNamespace(layout="columns")), AnswerChecker()
     problem = Problem("How long?", texts, {"answer": "5 cm"})
     found = checker.check(problem)
-    assert (found.marks, found.unread) == ((None, None, True), ("5 smoots", "(names none)"))
+    assert (found.marks, found.unread) == (
+        (None, None, True),
+        ("5 smoots", "…Resultat final og slutt 5 cm"),
+    )
     understood.add(problem, found)
     assert "1 right (33.3%), 0 wrong (0.0%), 2 could not be checked (66.7%)" in [
         *understood._correctness()
     ]
     assert understood._warning() == (
-        "2 of 3 answers could not be checked, e.g. 5 smoots, (names none). "
+        "2 of 3 answers could not be checked, e.g. 5 smoots, …Resultat final og slutt 5 cm. "
         "See --answer-pattern and docs/grading.md"
     )
     # A pattern of the user's own names the answer of the second; the others go by the rules.
