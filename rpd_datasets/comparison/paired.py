@@ -11,7 +11,7 @@ correction for everything in the table: if all models are equal, one table in tw
 else (`docs/evaluation.md`, `docs/statistics.md`).
 
 As many right solutions count of either model as the one with fewer has, averaged over all draws of
-so many: no draw is made, the averages have closed forms.
+so many by closed forms; effective strategies, which have none, over `_SUBSETS` draws.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _NOTES = {
 }
 # The owners of solutions that a placebo divides.
 _SIDES = ("one side", "other side")
-_DEALS = 2_000
+_DEALS, _SUBSETS = 2_000, 200
 Groups = Mapping[str, Sequence[Results]]
 Floats = npt.NDArray[np.float64]
 
@@ -390,10 +390,12 @@ def figures(solved: Solved, first: str, second: str) -> Figures | None:
     pairs = sum(apart) / 2, float(solved.between(*both).mean())
     if (known := solved.strategies) is None:
         return Figures(apart, *pairs)
-    # `effective_number` draws with replacement, where two have the same strategy more often.
-    effective = [1 / (1 - each * (1 - 1 / fewest)) for each in apart]
     times = [Counter(known[place] for place in places) for places in both]
     counts = np.array([[each[name] for name in times[0] | times[1]] for each in times])
+    # Of as many draws of either: the figure of fewer solutions is higher or lower on average.
+    rng = np.random.default_rng(0)
+    subsets = [rng.multivariate_hypergeometric(row, fewest, size=_SUBSETS) for row in counts]
+    effective = [float((fewest**2 / (rows**2).sum(axis=1)).mean()) for rows in subsets]
     # A strategy is among so many draws as often as a right sample is: pass@k.
     drawn = np.asarray(pass_at_k(counts.sum(axis=1, keepdims=True), counts, fewest))
     only = (drawn * (1 - drawn[::-1])).sum(axis=1) / drawn.sum(axis=1)
