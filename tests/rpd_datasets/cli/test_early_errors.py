@@ -55,7 +55,7 @@ INPUTS = {
 SINGLE = [
     ("curate", "good", ["--quality-column", "reward"], "no column 'reward' for --quality-column"),
     ("curate", "scored", ["--quality-column", "score"], "does not hold a score for each solution"),
-    ("curate", "good", ["--only-correct"], "--only-correct needs the column"),
+    ("curate", "good", ["--only-correct"], "--only-correct needs marks in one of"),
     ("curate", "good", ["--only", "level"], "COLUMN=VALUE"),
     ("curate", "good", ["--num-problems", "0"], "--num-problems must be >= 1, got 0"),
     ("curate", "good", ["--near-duplicate", "2"], "--near-duplicate must"),
