@@ -60,7 +60,7 @@ def check_output(
                 f"{', '.join(strange[:SHOWN])}{more}. Nothing was changed; choose another output, "
                 "or move them away"
             )
-    parent = next(one for one in folder.parents if one.exists())
+    parent = next(place for place in folder.parents if place.exists())
     if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
         raise OutputError(f"cannot write in {parent}; make it writable, or choose another output")
 

@@ -70,7 +70,7 @@ class Journal:
         record = self._get(self.key(problem))
         if record is None:
             return None
-        reasons = [*(one["reason"] for one in record["rejects"]), record.get("ungrouped")]
+        reasons = [*(reject["reason"] for reject in record["rejects"]), record.get("ungrouped")]
         if Reason.MODEL_ERROR in reasons and not failed:
             return None
         return Scored.from_record(record, problem.where)
@@ -112,11 +112,9 @@ def journal_key(problem: Problem, fingerprint: str, filters: FilterConfig) -> st
 def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
     """The carried columns that scoring looks at."""
     extra = problem.extra
-    names = {
-        mark_column(extra, filters.correct_column),
-        answer_column(extra, filters.answer_column),
-    }
-    return {name: extra[name] for name in sorted(filter(None, names))}
+    marks = mark_column(extra, filters.correct_column)
+    names = filter(None, {marks, answer_column(extra, filters.answer_column)})
+    return {name: extra[name] for name in sorted(names)}
 
 
 def check_folder(
@@ -124,13 +122,10 @@ def check_folder(
 ) -> None:
     """Refuse an output folder that a run may not replace.
 
-    Args:
-        reads (`Iterable`): Files and folders of the run, among ids and rows that are no such thing.
-        store (`str`, *optional*): As in [`~rpd_datasets.CurationConfig`]; it may not exist yet.
+    `reads` are its files and folders, among ids and rows that are no such thing.
     """
-    named = (one for one in reads if isinstance(one, str | Path) and one != "sample")
-    there = filter(Path.exists, map(Path.expanduser, map(Path, named)))
-    used = [*there, default_store(store), Path.cwd()]
+    named = (Path(name) for name in reads if isinstance(name, str | Path) and name != "sample")
+    used = [*filter(Path.exists, map(Path.expanduser, named)), default_store(store), Path.cwd()]
     check_output(output, _curated_names, overwrite=overwrite, reads=used)
 
 
@@ -149,10 +144,7 @@ def _curated_names(folder: Path) -> Sequence[str] | None:
 
 @contextmanager
 def partial_folder(output: Path, check: Callable[[], None]) -> Iterator[Path]:
-    """The folder a run works in, locked against a second run to the same output.
-
-    `check` refuses the output, see [`check_folder`].
-    """
+    """The folder a run works in, locked against a second one; `check` is [`check_folder`]."""
     from filelock import FileLock, Timeout
 
     check()
@@ -166,8 +158,10 @@ def partial_folder(output: Path, check: Callable[[], None]) -> Iterator[Path]:
             yield partial
         shutil.rmtree(partial, ignore_errors=True)
     except RPDError:
-        said = "%s keeps the scores for another run to the same output; delete it if there is none"
-        logger.warning(said, partial)
+        logger.warning(
+            "%s keeps the scores for another run to the same output; delete it if there is none",
+            partial,
+        )
         raise
     except Timeout:
         raise OutputError(f"another run is writing to {output}; wait for it or stop it") from None

@@ -28,17 +28,19 @@ def sources_line(served: Mapping[Source, int]) -> str:
 
 def other_sources(served: Mapping[Source, int]) -> str | None:
     """A warning if another model answered than was asked, or several did."""
-    found = []
+    warnings = []
     for asked in sorted({source[0] for source in served}):
         models = {model for name, model, *_ in served if name == asked and model}
         versions = {version for name, _, version, _ in served if name == asked and version}
         same = re.compile(rf"{re.escape(asked)}(@[\w.-]+|:latest|[-:]\d[\d.-]*)?", re.IGNORECASE)
         if others := sorted(_bare(model) for model in models if not same.fullmatch(model)):
-            found.append(f"{_bare(asked)} was asked, and {', '.join(others)} answered")
+            warnings.append(f"{_bare(asked)} was asked, and {', '.join(others)} answered")
         elif max(len(models), len(versions)) > 1:
             names = ", ".join(sorted(map(_bare, models)) + sorted(versions))
-            found.append(f"{_bare(asked)} answered in several versions: {names}")
-    return f"{'; '.join(found)}. Check the server; its replies are in the store" if found else None
+            warnings.append(f"{_bare(asked)} answered in several versions: {names}")
+    if not warnings:
+        return None
+    return f"{'; '.join(warnings)}. Check the server; its replies are in the store"
 
 
 def _bare(name: str) -> str:

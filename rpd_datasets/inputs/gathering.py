@@ -54,11 +54,8 @@ def write_scratch(
 ) -> dict[str, Any]:
     """Read all rows into a new scratch file; returns what [`read_info`] reads of it.
 
-    The file appears when it is complete. With one solution per row it also keeps rejects, so that
-    a later run can report them. `limit` stops after so many different problems.
-
-    Raises:
-        OutputError: The file cannot be written, e.g. because the disk is full.
+    With one solution per row it also keeps rejects, so that a later run can report them. `limit`
+    stops after so many different problems. Raises [`OutputError`], e.g. if the disk is full.
     """
     building = path.with_name(path.name + ".building")
     try:
@@ -103,16 +100,16 @@ def _fill(
         known = database.execute(query, (digest,)).fetchone()
         if known is None and problems == limit:
             break
-        kept = one_each or known is not None
-        extra = encode_values(item.extra) if kept else ""
+        stored = one_each or known is not None
+        extra = encode_values(item.extra) if stored else ""
         if known is None:
             problems += 1
-            text = _pack(item.problem) if kept else ""
+            text = _pack(item.problem) if stored else ""
             problem = (problems, digest, text, extra)
             database.execute("INSERT INTO problem VALUES (?, ?, ?, ?)", problem)
         elif one_each:
             varying |= _differing(known[1], extra)
-        if kept:
+        if stored:
             number = problems if known is None else known[0]
             row = (number, item.where, _pack(item.solutions), extra)
             database.execute("INSERT INTO row VALUES (?, ?, ?, ?)", row)
@@ -125,11 +122,11 @@ def _differing(before: str, now: str) -> set[str]:
     if before == now:
         return set()
     # As text, because NaN is not equal to itself.
-    one, other = (
+    first, later = (
         {name: json.dumps(value, sort_keys=True) for name, value in json.loads(extra).items()}
         for extra in (before, now)
     )
-    return {name for name in one | other if one.get(name, "null") != other.get(name, "null")}
+    return {name for name in first | later if first.get(name, "null") != later.get(name, "null")}
 
 
 def read_info(path: Path) -> dict[str, Any] | None:
@@ -163,10 +160,8 @@ def read_gathered(path: Path) -> Iterator[Problem | Rejected]:
         for _, members in groupby(rows, key=lambda row: row[0]):
             group = list(members)
             extras = [decode_values(row[4]) for row in group]
-            extra = {
-                name: [one.get(name) for one in extras] if name in varying else extras[0].get(name)
-                for name in info["columns"]
-            }
+            extra = {name: extras[0].get(name) for name in info["columns"]}
+            extra |= {name: [row.get(name) for row in extras] for name in varying}
             solutions = tuple(text for row in group for text in _unpack(row[3]))
             where = _where([row[2] for row in group])
             yield Problem(_unpack(group[0][1]), solutions, extra, where)

@@ -103,17 +103,19 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     if not isinstance(solutions, list) or not solutions:
         yield _rejected(row, _bad_list(row.values, columns.solutions), text)
         return
-    if any(ends := [_field(one, "finish_reason") for one in solutions]):
+    if any(ends := [_field(solution, "finish_reason") for solution in solutions]):
         extra.setdefault("finish_reason", ends)
-    solutions = [said(one) for one in solutions]
+    solutions = [reply_text(solution) for solution in solutions]
     # Solutions of other types are given up below; Problem only ever holds text.
     whole = Problem(text, tuple(solutions), kept_names(extra), row.place, row.group)
-    bad_ones = {at: bad for at, one in enumerate(solutions) if (bad := _bad_text(one, "solution"))}
-    for index, bad in bad_ones.items():
-        yield whole.rejected("read", *bad, solution_index=index)
-    usable = [index for index in range(len(solutions)) if index not in bad_ones]
+    usable = []
+    for index, solution in enumerate(solutions):
+        if bad := _bad_text(solution, "solution"):
+            yield whole.rejected("read", *bad, solution_index=index)
+        else:
+            usable.append(index)
     if usable:
-        yield whole.take(usable) if bad_ones else whole
+        yield whole.take(usable) if len(usable) < len(solutions) else whole
     else:
         detail = "None of its solutions can be used."
         yield whole.rejected("read", Reason.NO_USABLE_SOLUTION, detail)
@@ -126,7 +128,7 @@ def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     else:
         extra = without(row.values, columns.problem, columns.solution)
         problem, solution = row.values[columns.problem], row.values.get(columns.solution)
-        yield _one_solution(row, asked(problem), said(solution), extra)
+        yield _one_solution(row, asked(problem), reply_text(solution), extra)
 
 
 def conversation_row(
@@ -140,18 +142,17 @@ def conversation_row(
     turns = row.values.get(columns.conversations)
     if isinstance(turns, dict) and all(isinstance(value, list) for value in turns.values()):
         # Older versions of `datasets` turn a list of objects into an object of lists.
-        turns = [
-            dict(zip(turns, values, strict=False)) for values in zip(*turns.values(), strict=False)
-        ]
+        rows = zip(*turns.values(), strict=False)
+        turns = [dict(zip(turns, values, strict=True)) for values in rows]
     if not isinstance(turns, list) or not turns:
         yield _rejected(row, _bad_list(row.values, columns.conversations))
         return
-    roles = [_role(one) for one in turns]
+    roles = list(map(_role, turns))
     answers = [at for at, role in enumerate(roles) if role in MODEL]
     last = answers[:turn][-1] if len(answers) >= (turn or 1) else 0
     if any(role in HUMAN for role in roles[:last]):
         extra = without(row.values, columns.conversations)
-        yield _one_solution(row, asked(turns[:last]), said(turns[last]), extra)
+        yield _one_solution(row, asked(turns[:last]), reply_text(turns[last]), extra)
     else:
         detail = f"Of {len(turns)} turns {len(answers)} are a model's; none is the answer wanted."
         yield _rejected(row, (Reason.NOT_ONE_EXCHANGE, detail))
@@ -172,26 +173,26 @@ def _are_turns(value: Any) -> bool:
 def asked(value: Any) -> Any:
     """The prompt: a text, or messages, joined with the speakers' names if there are several."""
     if not _are_turns(value):
-        return said(value)
+        return reply_text(value)
     turns = [turn for turn in value if _role(turn) in HUMAN + MODEL]
-    texts = [said(turn) for turn in turns]
+    texts = [reply_text(turn) for turn in turns]
     if len(turns) < 2 or not all(isinstance(text, str) for text in texts):
         return next((text for text in texts if not isinstance(text, str)), (texts or [""])[0])
     names = ["User" if _role(turn) in HUMAN else "Assistant" for turn in turns]
     return "\n\n".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True))
 
 
-def said(value: Any) -> Any:
+def reply_text(value: Any) -> Any:
     """The text of a reply: a text, the model's last message, its parts, or a server's choice."""
     if _are_turns(value):
-        return said(next((turn for turn in reversed(value) if _role(turn) in MODEL), None))
+        return reply_text(next((turn for turn in reversed(value) if _role(turn) in MODEL), None))
     if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
-        texts = [said(part) for part in value]
+        texts = [reply_text(part) for part in value]
         return "".join(texts) if all(isinstance(text, str) for text in texts) else value
     for name in ("message", "text", "content", "value") if isinstance(value, dict) else ():
         if name in value:
             thoughts = value.get("reasoning_content") or value.get("reasoning")
-            return with_thoughts(thoughts, said(value[name]))
+            return with_thoughts(thoughts, reply_text(value[name]))
     return value
 
 
@@ -201,7 +202,7 @@ def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     body = response.get("body") if isinstance(response, dict) else None
     reply = body if isinstance(body, dict) else {}
     # Of /v1/responses only the messages are replies; its other items are thoughts and tools.
-    messages = [one for one in reply.get("output") or () if _role(one) in MODEL]
+    messages = [message for message in reply.get("output") or () if _role(message) in MODEL]
     texts = reply.get("choices") or messages
     if not texts:
         why = shorten(str(error or reply.get("error") or response), 200)
@@ -211,15 +212,15 @@ def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     yield from grouped_items(replace(row, values=values), columns)
 
 
-def with_thoughts(thoughts: Any, said: Any) -> Any:
+def with_thoughts(thoughts: Any, reply: Any) -> Any:
     """A reply after its thoughts, if they are separate.
 
     >>> with_thoughts("2 + 3", "It is 5.")
     '<think>\\n2 + 3\\n</think>\\n\\nIt is 5.'
     """
-    if not isinstance(thoughts, str) or not thoughts.strip() or not isinstance(said, str):
-        return said
-    return f"<think>\n{thoughts}\n</think>\n\n{said}"
+    if not isinstance(thoughts, str) or not thoughts.strip() or not isinstance(reply, str):
+        return reply
+    return f"<think>\n{thoughts}\n</think>\n\n{reply}"
 
 
 def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -267,8 +268,8 @@ def _bad_text(value: Any, role: str) -> tuple[Reason, str] | None:
 
 
 def _bad_extra(extra: Mapping[str, Any]) -> tuple[Reason, str] | None:
-    found = (_not_unicode(f"column {name!a}", [name, extra[name]]) for name in extra)
-    return next(filter(None, found), None)
+    faults = (_not_unicode(f"column {name!a}", [name, extra[name]]) for name in extra)
+    return next(filter(None, faults), None)
 
 
 def _not_unicode(what: str, value: Any) -> tuple[Reason, str] | None:
@@ -276,8 +277,8 @@ def _not_unicode(what: str, value: Any) -> tuple[Reason, str] | None:
     try:
         json.dumps(value, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
-        said = f"The {what} holds half of a surrogate pair and cannot be written."
-        return Reason.NOT_UNICODE, said
+        detail = f"The {what} holds half of a surrogate pair and cannot be written."
+        return Reason.NOT_UNICODE, detail
     return None
 
 
@@ -390,11 +391,11 @@ def find_layout(
         raise _no_column(name, absent, there, " The option only asks for it.")
     given = layout != "auto"
     layout = layout if given else _guess(samples, columns)
-    one = LAYOUTS.find(layout)
-    called = {role: _called(role, samples, columns, given) for role in one.needs}
+    row_layout = LAYOUTS.find(layout)
+    called = {role: _called(role, samples, columns, given) for role in row_layout.needs}
     if missing := {role: column for role, column in called.items() if column not in there}:
         raise _no_column(name, missing.values(), there, _how(missing, there))
-    if absent := [column for column in one.told_by if column not in there]:
+    if absent := [column for column in row_layout.told_by if column not in there]:
         raise _no_column(name, absent, there, f" The layout {layout} has it.")
     column = called.get("solutions", "")
     # A single row may just be a bad one.
@@ -440,7 +441,7 @@ def _fits(role: str, name: str, samples: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a column is there and holds what it is read for, by its first value."""
     if name not in columns_there(samples):
         return False
-    value = next((one[name] for one in samples if one.get(name) not in (None, [])), None)
+    value = next((row[name] for row in samples if row.get(name) not in (None, [])), None)
     listed = isinstance(value, list) and not _are_turns(value)
     if role == "solutions":
         return listed or (value is None and name.endswith("s"))

@@ -133,8 +133,8 @@ def _saved_files(root: Path, split: str) -> list[Path]:
 
 def _data_files(folder: Path) -> list[Path]:
     """The data files under a folder, none of them hidden, in order of their names."""
-    found = (path for path in folder.rglob("*") if file_kind(path) and path.is_file())
-    return sorted(path for path in found if "/." not in f"/{path.relative_to(folder).as_posix()}")
+    files = (path for path in folder.rglob("*") if file_kind(path) and path.is_file())
+    return sorted(path for path in files if "/." not in f"/{path.relative_to(folder).as_posix()}")
 
 
 def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
@@ -159,10 +159,9 @@ def _read(path: Path, label: str, right_score: str | None) -> Iterator[Row | Rej
     kind = file_kind(path) or ""
     read = _READERS[kind]
     if kind in ("jsonl", "parquet"):
-        peeked = (
-            row.values for row in islice(read(path, label), BATCH_ROWS) if isinstance(row, Row)
-        )
-        wrote = (one for values in peeked for one in HARNESSES if one.misses(values) is None)
+        head = islice(read(path, label), BATCH_ROWS)
+        peeked = (row.values for row in head if isinstance(row, Row))
+        wrote = (tool for values in peeked for tool in HARNESSES if tool.misses(values) is None)
         if harness := next(wrote, None):
             return read_harness(harness, lambda: read(path, label), right_score)
     if kind in ("json", "inspect"):

@@ -115,10 +115,10 @@ def prompts_by_id(name: str, rows: Iterable[Any]) -> dict[str, Any]:
 
 def readable(row: Any) -> Any:
     """A row, or why it is left out: its values are nested too deep to be carried along."""
-    level = [row.values] if isinstance(row, Row) else []
+    level: list[Any] = [row.values] if isinstance(row, Row) else []
     for _ in range(MAX_DEPTH):
-        nested = [one.values() if isinstance(one, dict) else one for one in level]
-        level = [one for values in nested for one in values if isinstance(one, dict | list | tuple)]
+        inner = [value.values() if isinstance(value, dict) else value for value in level]
+        level = [part for parts in inner for part in parts if isinstance(part, dict | list | tuple)]
     if not level:
         return row
     detail = f"The row is nested more than {MAX_DEPTH} levels deep."
@@ -128,8 +128,8 @@ def readable(row: Any) -> Any:
 def with_prompts(rows: Iterable[Any], prompts: Mapping[str, Any]) -> Iterator[Any]:
     """The rows, each with the prompt of its id as a column where there is one."""
     for row in rows:
-        found = prompts.get(_id(row.values)) if isinstance(row, Row) else None
-        yield row if found is None else replace(row, values={**row.values, "prompt": found})
+        prompt = prompts.get(_id(row.values)) if isinstance(row, Row) else None
+        yield row if prompt is None else replace(row, values={**row.values, "prompt": prompt})
 
 
 def _id(values: Mapping[str, Any]) -> str:

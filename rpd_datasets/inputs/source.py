@@ -126,8 +126,9 @@ class Source:
             )
         self.name = rows.name
         self.there = columns_there(samples)
-        found = find_layout(samples, rows.name, spec.columns, spec.layout, spec.only)
-        self.layout, self.columns = found
+        self.layout, self.columns = find_layout(
+            samples, rows.name, spec.columns, spec.layout, spec.only
+        )
         if spec.turn and self.layout != "openthoughts":
             raise InputError(f"turn is for rows with a conversation; {rows.name} has none.")
         self.terms: Terms = rows.terms
@@ -141,18 +142,18 @@ class Source:
 
     @cached_property
     def _fingerprint(self) -> str:
-        found = self.rows.fingerprint()
-        both = json.dumps([found, self._prompts]).encode()
-        return hashlib.sha256(both).hexdigest() if self._prompts else found
+        of_rows = self.rows.fingerprint()
+        both = json.dumps([of_rows, self._prompts]).encode()
+        return hashlib.sha256(both).hexdigest() if self._prompts else of_rows
 
     def __iter__(self) -> Iterator[Problem]:
         reasons: Counter[str] = Counter()
-        found = 0
+        problems = 0
         for item in map(self._checked, self._gathered()):
             if isinstance(item, Problem):
-                found += 1
+                problems += 1
                 yield item
-                if found == self.spec.limit:
+                if problems == self.spec.limit:
                     return
             else:
                 reasons[item.reason] += 1
@@ -160,16 +161,13 @@ class Source:
                 if reasons.total() > self._reported:
                     self._reported += 1
                     self.on_reject(item)
-        if not found:
-            raise self._nothing(reasons)
-
-    def _nothing(self, reasons: Counter[str]) -> InputError:
-        why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
-        kept = "".join(f" with {name}={value}" for name, value in self.spec.only.items())
-        return InputError(
-            f"{self.name} has no usable problem in its {self.rows_read} rows{kept}. "
-            f"Left out: {why or 'nothing'}."
-        )
+        if not problems:
+            why = ", ".join(f"{reason} ({count})" for reason, count in reasons.most_common())
+            only = "".join(f" with {name}={value}" for name, value in self.spec.only.items())
+            raise InputError(
+                f"{self.name} has no usable problem in its {self.rows_read} rows{only}. "
+                f"Left out: {why or 'nothing'}."
+            )
 
     def _checked(self, item: Problem | Rejected) -> Problem | Rejected:
         """Leave out a problem of another size than wanted, or of a benchmark."""

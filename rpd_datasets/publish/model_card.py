@@ -70,7 +70,7 @@ def model_card(facts: CardFacts) -> str:
         place=PLACE,
         fence="`" * max(3, 1 + ticks),
         sources=[_source(spec) for spec in facts.data],
-        settings=[one for one in sorted(facts.settings.items()) if one[0] not in PRIVATE],
+        settings=[item for item in sorted(facts.settings.items()) if item[0] not in PRIVATE],
         not_evaluated=NOT_EVALUATED,
         versions=", ".join(f"{name} {version}" for name, version in versions(VERSIONED).items()),
     )
@@ -79,11 +79,11 @@ def model_card(facts: CardFacts) -> str:
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """The versions of Python and of the packages, where they are installed."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for name in packages:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            installed[name] = metadata.version(name)
+    return installed
 
 
 def is_local(spec: str) -> bool:

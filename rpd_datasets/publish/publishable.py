@@ -65,7 +65,7 @@ def curated_files(folder: Path) -> dict[str, Path]:
             "that rpd curate wrote. Restore that card"
         )
     infos = {info["config_name"]: info for info in data["dataset_info"]}
-    found = [folder / name for name in (*NEEDED, *OPTIONAL) if (folder / name).is_file()]
+    paths = [folder / name for name in (*NEEDED, *OPTIONAL) if (folder / name).is_file()]
     for config in data["configs"]:
         name = config["config_name"]
         wanted = sum(split["num_examples"] for split in infos[name]["splits"])
@@ -77,9 +77,9 @@ def curated_files(folder: Path) -> dict[str, Path]:
                 f"{folder} is not complete: the card says {wanted} rows for {name!r}, "
                 f"{', '.join(patterns)} hold {rows}. Run rpd curate again"
             )
-        found += shards
-    found += [path for pattern in FIGURES for path in folder.rglob(pattern)]
-    return _by_name(folder, found)
+        paths += shards
+    paths += [path for pattern in FIGURES for path in folder.rglob(pattern)]
+    return _by_name(folder, paths)
 
 
 def model_files(folder: Path) -> dict[str, Path]:
@@ -124,10 +124,9 @@ def _by_name(folder: Path, paths: list[Path]) -> dict[str, Path]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}. Save the model again") from error
-    return content
 
 
 def _num_rows(shard: Path) -> int:
@@ -137,8 +136,8 @@ def _num_rows(shard: Path) -> int:
     try:
         return int(pq.read_metadata(shard).num_rows)
     except ArrowInvalid as error:
-        said = f"{shard} is damaged: {first_line(error)}. Run rpd curate again"
-        raise InputError(said) from error
+        message = f"{shard} is damaged: {first_line(error)}. Run rpd curate again"
+        raise InputError(message) from error
 
 
 def _whole(weights: Path) -> bool:

@@ -108,11 +108,11 @@ def to_publish(
 
     Arguments and errors are those of [`push_folder`].
     """
-    repo_type, found = publishable(folder)
-    left_out = {name for pattern in exclude for name in found if fnmatch(name, pattern)}
-    files: dict[str, Path | bytes] = {n: path for n, path in found.items() if n not in left_out}
+    repo_type, paths = publishable(folder)
+    left_out = {name for pattern in exclude for name in paths if fnmatch(name, pattern)}
+    files: dict[str, Path | bytes] = {n: path for n, path in paths.items() if n not in left_out}
     if RECORD in files:
-        files[RECORD] = public_record(found[RECORD])
+        files[RECORD] = public_record(paths[RECORD])
     return repo_type, files, look_through(files, allowed=allowed, home=Path.home())
 
 
@@ -140,14 +140,14 @@ def publish(
 
     api = api or HfApi()
     branch = revision or "main"
-    repo_id, found = check_access(repo_id, repo_type=repo_type, private=private, api=api)
+    repo_id, known = check_access(repo_id, repo_type=repo_type, private=private, api=api)
     contents = files(repo_id)
     again = (
         f"{repo_id} holds either all of this push or nothing of it; push again to finish, what "
         "has arrived is not sent twice"
     )
     with _one_line_errors(repo_id, again):
-        if found is None:
+        if known is None:
             sdk = "gradio" if repo_type == "space" else None
             api.create_repo(repo_id, repo_type=repo_type, private=private, space_sdk=sdk)
         if branch != "main":
@@ -238,21 +238,21 @@ def _one_line_errors(repo_id: str, state: str) -> Iterator[None]:
             cause = cause.__cause__
         last = _one_line(cause)
         if isinstance(cause, OfflineModeIsEnabled):
-            said = "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
+            message = "the hub client is in offline mode: unset HF_HUB_OFFLINE to publish"
         elif isinstance(error, HFValidationError):
-            said = f"{repo_id!r} is not a repository id: {last}"
+            message = f"{repo_id!r} is not a repository id: {last}"
         elif isinstance(error, ValueError):
-            said = f"the Hub refuses {repo_id}: {_one_line(error)}"
+            message = f"the Hub refuses {repo_id}: {_one_line(error)}"
         elif isinstance(cause, HfHubHTTPError):
             status = cause.response.status_code
             why = REFUSALS.get(status, "the Hub refuses {repo}").format(repo=repo_id)
-            said = f"{why} (HTTP {status}: {_one_line(cause.server_message or cause)}). {state}"
+            message = f"{why} (HTTP {status}: {_one_line(cause.server_message or cause)}). {state}"
         elif isinstance(cause, httpx.HTTPError):
-            said = f"the connection to the Hub broke: {last}. {state}"
+            message = f"the connection to the Hub broke: {last}. {state}"
         else:
-            said = f"the upload broke: {last}. If it is Xet, set HF_HUB_DISABLE_XET=1. {state}"
-        raise OutputError(said) from error
+            message = f"the upload broke: {last}. If it is Xet, set HF_HUB_DISABLE_XET=1. {state}"
+        raise OutputError(message) from error
 
 
-def _one_line(said: BaseException | str) -> str:
-    return " ".join(str(said).split())[:300].rstrip(".") or type(said).__name__
+def _one_line(message: BaseException | str) -> str:
+    return " ".join(str(message).split())[:300].rstrip(".") or type(message).__name__

@@ -142,12 +142,12 @@ def look_through(
         if name.endswith((".parquet", ".html")) and isinstance(path, Path):
             rows = _table(path) if name.endswith(".parquet") else _problems(path)
             findings += _in_rows(name, _texts(rows))
-        elif name.endswith(WITH_TEXT) and not any(fnmatch(name, one) for one in VOCABULARIES):
+        elif name.endswith(WITH_TEXT) and not any(fnmatch(name, p) for p in VOCABULARIES):
             findings += _in_lines(name, path, home)
     for kind in sorted({*allowed} - {finding.kind for finding in findings}):
         logging.getLogger(__name__).warning("--allow-secret %r matches no finding", kind)
-    kept = (finding for finding in findings if finding.kind not in allowed)
-    return sorted(kept, key=lambda finding: not finding.refused)
+    remaining = (finding for finding in findings if finding.kind not in allowed)
+    return sorted(remaining, key=lambda finding: not finding.refused)
 
 
 def _in_lines(name: str, path: Path | bytes, home: Path | None) -> Iterator[Finding]:
@@ -161,8 +161,8 @@ def _in_lines(name: str, path: Path | bytes, home: Path | None) -> Iterator[Find
                 for kind, excerpt in secrets_in(line) if secrets else ():
                     secrets.discard((kind, excerpt))
                     yield Finding(name, f"line {number}", kind, excerpt, refused=True)
-                found = LOCAL_PATHS.search(line)
-                start = found.start() if found else line.find(own) if own else -1
+                local = LOCAL_PATHS.search(line)
+                start = local.start() if local else line.find(own) if own else -1
                 if start >= 0:
                     text = line[start : start + SHOWN].strip()
                     yield Finding(name, f"line {number}", "path of this machine", text, True)
@@ -194,16 +194,16 @@ def secrets_in(text: str) -> Iterator[tuple[str, str]]:
     plain = INVISIBLE.sub("", ESCAPE.sub(_unescaped, text))
     unwrapped = WRAPPED.sub(r"\1", plain)
     forms = dict.fromkeys((plain, unwrapped, "\n".join(_decoded(unwrapped))))
-    found = {
+    tokens = {
         (kind, match[0][:6] + "…"): match[0]
         for form in forms
         for kind, rule in TOKENS.items()
         for match in rule.finditer(form)
     }
-    yield from found
-    known = "\n".join(found.values())
+    yield from tokens
+    known = "\n".join(tokens.values())
     for kind, secret in dict.fromkeys(pair for form in forms for pair in _by_kingfisher(form)):
-        if secret not in known and not any(token in secret for token in found.values()):
+        if secret not in known and not any(token in secret for token in tokens.values()):
             yield kind, secret[:4] + "…"
 
 
@@ -228,7 +228,7 @@ def _by_kingfisher(text: str) -> list[tuple[str, str]]:
     """Rule and secret of what kingfisher finds, where it is installed; it scans offline."""
     if find_spec("kingfisher_sdk") is None:
         return []
-    return [(found.rule_id, found.secret) for found in _scanner().scan(text) if found.visible]
+    return [(hit.rule_id, hit.secret) for hit in _scanner().scan(text) if hit.visible]
 
 
 @cache
@@ -240,7 +240,7 @@ def _scanner() -> Any:
 
 def emails_in(text: str) -> list[str]:
     """E-mail addresses in a text, without those that are made for examples."""
-    return [found for found in EMAIL.findall(text) if not NOBODY.search(found)]
+    return [address for address in EMAIL.findall(text) if not NOBODY.search(address)]
 
 
 def _rows(numbers: Iterable[int]) -> str:

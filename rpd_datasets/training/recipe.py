@@ -179,7 +179,7 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         line = [*_as_arguments(options), *given]
         named, unknown = parser.parse_known_args(line)
         unknown += [f"--{name}" for name, value in options.items() if value is None]
-        unknown += [one for one in line if one.startswith("--gradient_checkpointing")]
+        unknown += [word for word in line if word.startswith("--gradient_checkpointing")]
         _check_known(unknown, defaults.keys() - RENAMED.keys())
         chosen = vars(named)
         if (effective := chosen.get("effective_batch_size")) is not None:

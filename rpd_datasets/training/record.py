@@ -34,7 +34,7 @@ FREE_TO_CHANGE = {
 def last_checkpoint(output: Path) -> Path | None:
     """The newest complete checkpoint: `trainer_state.json` is its last file."""
     whole = (state.parent for state in output.glob("checkpoint-*/trainer_state.json"))
-    numbered = {one.name.removeprefix("checkpoint-"): one for one in whole}
+    numbered = {folder.name.removeprefix("checkpoint-"): folder for folder in whole}
     steps = [int(number) for number in numbered if number.isdecimal()]
     return numbered[str(max(steps))] if steps else None
 
@@ -50,16 +50,15 @@ def check_resumable(
     now = json.loads(json.dumps(settings))
     changed = sorted(n for n in before.keys() | now.keys() if before.get(n) != now.get(n))
     was, is_ = ({n: values.get(n, "the default") for n in changed} for values in (before, now))
-    said = {name: f"{name} was {was[name]!r} and is {is_[name]!r}" for name in changed}
+    changes = {name: f"{name} was {was[name]!r} and is {is_[name]!r}" for name in changed}
     if fixed := [name for name in changed if name not in FREE_TO_CHANGE]:
         raise OutputError(
-            f"{output} holds a run with other settings ({', '.join(fixed)}; {said[fixed[0]]}); "
+            f"{output} holds a run with other settings ({', '.join(fixed)}; {changes[fixed[0]]}); "
             "choose another --output_dir, or remove that folder to start over"
         )
     if checkpoint := last_checkpoint(output):
-        say("; ".join([f"going on from {checkpoint}", *said.values()]))
-        return checkpoint
-    return None
+        say("; ".join([f"going on from {checkpoint}", *changes.values()]))
+    return checkpoint
 
 
 def run_names(output: Path) -> Sequence[str] | None:
@@ -109,7 +108,7 @@ def base_license(model: str) -> str | None:
 
     path = Path(model) / "README.md"
     try:
-        found = ModelCard.load(path if Path(model).is_dir() else model).data.license
+        named = ModelCard.load(path if Path(model).is_dir() else model).data.license
     except (OSError, ValueError, httpx.HTTPError):
         return None  # no card, no metadata in it, or no Hub to ask
-    return found if isinstance(found, str) else None
+    return named if isinstance(named, str) else None

@@ -58,16 +58,12 @@ def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any
 def load_aime(
     spec: str = AIME_ID, *, limit: int | None = None
 ) -> tuple[list[tuple[str, str]], dict[str, int]]:
-    """Load the problems of 1983 to 2023, or problems of one's own, which have no year.
+    """The problems of 1983 to 2023 with their answers, and counts by label.
 
-    Args:
-        spec (`str`): A Hub id, or a file with problem and answer.
-        limit (`int`, *optional*): Only the first so many.
-
-    Returns:
-        `tuple`: Problems with their answers, and counts by label.
+    `spec` is a Hub id, or a file with problem and answer; problems of one's own have no year.
+    `limit` takes only the first so many.
     """
-    found: dict[str, tuple[str, str, int | None]] = {}
+    problems: dict[str, tuple[str, str, int | None]] = {}
     other_years = duplicates = 0
     for row in _rows(spec):
         problem, answer, year = str(row["problem"]), str(row["answer"]), row["year"]
@@ -76,15 +72,15 @@ def load_aime(
         key = problem if year is None else " ".join(words_of(problem))
         if year is not None and not FIRST_YEAR <= year <= LAST_YEAR:
             other_years += 1
-        elif key in found:
+        elif key in problems:
             duplicates += 1
         else:
-            found[key] = (problem, answer, year)
-    if not found:
+            problems[key] = (problem, answer, year)
+    if not problems:
         raise InputError(f"{spec} has no problem of {FIRST_YEAR} to {LAST_YEAR}")
-    kept = list(found.values())[:limit]
-    return [(problem, answer) for problem, answer, _ in kept], {
-        "problems with a year": sum(year is not None for _, _, year in kept),
+    first = list(problems.values())[:limit]
+    return [(problem, answer) for problem, answer, _ in first], {
+        "problems with a year": sum(year is not None for _, _, year in first),
         "problems left out for their year": other_years,
         "problems left out as duplicates": duplicates,
     }
@@ -127,22 +123,22 @@ def load_prompts(
         len(tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
         for prompt in rows["prompt"]
     ]
-    kept = [place for place, n in enumerate(lengths) if n <= options.max_prompt_tokens]
-    if not kept:
+    short = [row for row, length in enumerate(lengths) if length <= options.max_prompt_tokens]
+    if not short:
         raise InputError(
             f"every prompt is longer than max_prompt_tokens {options.max_prompt_tokens}"
         )
     counts = {
-        "problems": len(kept),
+        "problems": len(short),
         **of_problems,
-        "problems left out as too long": len(rows) - len(kept),
+        "problems left out as too long": len(rows) - len(short),
         "problems left out as contaminated": contaminated,
-        "problems of benchmarks compared": sum(contamination.sizes.values())
-        if contamination
-        else 0,
-        "longest prompt, in tokens": max(lengths[place] for place in kept),
+        "problems of benchmarks compared": sum(
+            contamination.sizes.values() if contamination else ()
+        ),
+        "longest prompt, in tokens": max(lengths[row] for row in short),
     }
-    return rows.select(kept), counts
+    return rows.select(short), counts
 
 
 def reinforcement_steps(problems: int, training: Any) -> int:
@@ -173,8 +169,8 @@ def choose_rollouts(
     installed = importlib.util.find_spec("vllm") is not None
     if sampler == "auto":
         gpu = torch.cuda.is_available() and not on_cpu
-        found = "vllm" if installed and not model.load_in_4bit else "continuous"
-        sampler = found if gpu else "generate"
+        fastest = "vllm" if installed and not model.load_in_4bit else "continuous"
+        sampler = fastest if gpu else "generate"
     if sampler == "vllm":
         if not installed:
             raise InputError(

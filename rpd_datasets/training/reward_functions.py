@@ -175,7 +175,7 @@ def diversity(
     Raises:
         [`InputError`]: Answers are missing, or a group is split over processes.
     """
-    gold = next((one for one in (answer, solution, answers) if one is not None), None)
+    gold = next((column for column in (answer, solution, answers) if column is not None), None)
     if gold is None:
         raise InputError(
             "diversity counts among right answers only; give the rows a column answer or solution"
@@ -188,7 +188,7 @@ def diversity(
             state.get("example_id", text_of(p)) for state, p in zip(states, prompts, strict=True)
         ]
     # A solution ends in its answer.
-    wanted = [final_answer(str(one)) or str(one) for one in gold]
+    wanted = [final_answer(str(reference)) or str(reference) for reference in gold]
     return _default_reward()(prompts, completions, wanted, log_metric=log_metric, group=group)
 
 

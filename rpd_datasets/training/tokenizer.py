@@ -75,13 +75,12 @@ def load_tokenizer(
     if padding_token is not None:
         tokenizer.pad_token = padding_token
     if tokenizer.pad_token is None or tokenizer.pad_token == tokenizer.eos_token:
-        likely = [
-            token for token in PADDING if token in vocabulary and token != tokenizer.eos_token
-        ]
+        others = vocabulary.keys() - {tokenizer.eos_token}
+        likely = next(filter(others.__contains__, PADDING), "TOKEN")
         raise InputError(
             f"{model} pads with {tokenizer.pad_token!r} and ends answers with "
             f"{tokenizer.eos_token!r}, so that its end would not be learnt; pad with another token "
-            f"of its vocabulary: --padding_token '{likely[0] if likely else 'TOKEN'}'"
+            f"of its vocabulary: --padding_token '{likely}'"
         )
     return tokenizer
 
@@ -89,10 +88,8 @@ def load_tokenizer(
 def keep_ends_only(model: Any, tokenizer: Any, stop: Sequence[str] = ()) -> None:
     """Keep only the begin, end and padding tokens of a model's generation config.
 
-    Servers use the rest as caps: by Qwen3's `max_new_tokens: 2048` vLLM cuts every reply.
-
-    Args:
-        stop (`Sequence[str]`): Tokens that end an answer beside those that are known.
+    Servers use the rest as caps: by Qwen3's `max_new_tokens: 2048` vLLM cuts every reply. `stop`
+    are tokens that end an answer beside those that are known.
     """
     from transformers import GenerationConfig
 
@@ -102,7 +99,7 @@ def keep_ends_only(model: Any, tokenizer: Any, stop: Sequence[str] = ()) -> None
     known = model.generation_config.eos_token_id
     ends = [tokenizer.eos_token_id, *(known if isinstance(known, list) else [known])]
     ends += [vocabulary[token] for token in stop]
-    distinct = [one for one in dict.fromkeys(ends) if one is not None]
+    distinct = [token for token in dict.fromkeys(ends) if token is not None]
     model.config.eos_token_id = tokenizer.eos_token_id
     model.config.pad_token_id = tokenizer.pad_token_id
     model.generation_config = GenerationConfig(

@@ -34,13 +34,9 @@ def keep_gradients_exact(model: Any) -> None:
 def keep_base_exact(generation: Any, log: Callable[[float], None]) -> None:
     """Let TRL's weight sync with vLLM leave the frozen base of a LoRA model as it is.
 
-    TRL merges the adapter into the base in place and subtracts it afterwards. In bfloat16
-    (w + d) - d is not w, so the base drifts with every sync. Here vLLM gets merged copies.
-
-    Args:
-        generation (`trl.generation.vllm_generation.VLLMGeneration`): Of the trainer.
-        log (`Callable`): Gets, for each sync, the norm of the avoided drift relative to the norm
-            of what the adapter adds.
+    In bfloat16 (w + d) - d is not w, so that the base would drift with every sync. Here vLLM gets
+    merged copies. `generation` is the trainer's `VLLMGeneration`; `log` gets, for each sync, the
+    norm of the avoided drift relative to the norm of what the adapter adds.
     """
     from peft.tuners.tuners_utils import BaseTunerLayer
 
@@ -135,7 +131,7 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
             from torch import cat, stack
             from torch.nn.functional import pad
 
-            found, size = [], batch_size or len(input_ids)
+            parts, size = [], batch_size or len(input_ids)
             for ids, mask in zip(input_ids.split(size), attention_mask.split(size), strict=True):
                 used = mask.any(dim=0).nonzero()
                 start, stop = int(used.min()), int(used.max()) + 1
@@ -149,8 +145,8 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
                 self._note("tokens/computed", float(ids.numel()))
                 self._note("tokens/useful", float(mask.sum()))
                 padded = [x if x is None else pad(x, (0, blank)) for x in (logps, entropies)]
-                found.append((*padded, auxiliary))
-            logps, entropies, auxiliary = zip(*found, strict=True)
+                parts.append((*padded, auxiliary))
+            logps, entropies, auxiliary = zip(*parts, strict=True)
             entropies = None if entropies[0] is None else cat(entropies)
             auxiliary = None if auxiliary[0] is None else stack(auxiliary).mean()
             return cat(logps), entropies, auxiliary

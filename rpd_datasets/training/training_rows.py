@@ -65,19 +65,19 @@ def without_contaminated(
     """Drop the rows whose problem is in a benchmark; returns the rows and how many were dropped."""
     if contamination is None:
         return rows, 0
-    kept = []
+    clean = []
     for number, prompt in enumerate(rows["prompt"]):
-        asked = "\n".join(str(one["content"]) for one in prompt if one["role"] == "user")
-        if match := contamination.find(asked):
+        questions = (str(turn["content"]) for turn in prompt if turn["role"] == "user")
+        if match := contamination.find("\n".join(questions)):
             say(f"left out row {number}: {match.detail}")
         else:
-            kept.append(number)
-    if not kept:
+            clean.append(number)
+    if not clean:
         raise InputError(
             f"all {len(rows)} rows are in {', '.join(contamination.sizes)}: train on other "
             "problems, or set decontaminate to none"
         )
-    return (rows if len(kept) == len(rows) else rows.select(kept)), len(rows) - len(kept)
+    return (rows if len(clean) == len(rows) else rows.select(clean)), len(rows) - len(clean)
 
 
 def with_prompt(rows: Any, prompt: str) -> Any:
@@ -94,11 +94,7 @@ def with_prompt(rows: Any, prompt: str) -> Any:
 
 
 def split_by_problem(rows: Any, share: float, *, seed: int) -> tuple[Any, Any]:
-    """Hold out a share of the problems, each with all of its solutions.
-
-    Returns:
-        `tuple`: The rows to train on, of one problem at least, and those held out.
-    """
+    """The rows to train on, of one problem at least, and those of a share of problems held out."""
     if not 0 < share < 1:
         raise InputError(f"validation is {share}; use a share between 0 and 1, e.g. 0.02")
     keys = [json.dumps(prompt, sort_keys=True) for prompt in rows["prompt"]]
@@ -107,9 +103,9 @@ def split_by_problem(rows: Any, share: float, *, seed: int) -> tuple[Any, Any]:
         raise InputError("validation needs two problems or more; leave it out")
     number = min(len(problems) - 1, math.ceil(share * len(problems)))
     held = set(random.Random(seed).sample(problems, number))
-    kept = [place for place, key in enumerate(keys) if key not in held]
-    out = [place for place, key in enumerate(keys) if key in held]
-    return rows.select(kept), rows.select(out)
+    train = [row for row, key in enumerate(keys) if key not in held]
+    out = [row for row, key in enumerate(keys) if key in held]
+    return rows.select(train), rows.select(out)
 
 
 def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
@@ -223,16 +219,16 @@ def tokenize_rows(
             f"longest has {max(lengths)} tokens, the first of them is row {over.index(True)}); "
             "raise --max_length, or leave them out with --too_long drop"
         )
-    kept = [place for place, long in enumerate(over) if not long and kept_text[place]]
-    if not kept:
+    usable = [row for row, long in enumerate(over) if not long and kept_text[row]]
+    if not usable:
         raise InputError(
             f"no sample is left: all {len(lengths)} are longer than max_length {max_length} or "
             "changed by the chat template"
         )
-    dataset = encoded.select(kept) if len(kept) < len(lengths) else encoded
+    dataset = encoded.select(usable) if len(usable) < len(lengths) else encoded
     counts = {
-        "samples": len(kept),
-        "samples left out as too long": len(lengths) - len(kept) - kept_text.count(False),
+        "samples": len(usable),
+        "samples left out as too long": len(lengths) - len(usable) - kept_text.count(False),
         "samples left out as changed by the template": kept_text.count(False),
         "tokens per epoch": sum(dataset["length"]),
         "of them learnt": sum(dataset["learnt"]),

@@ -146,19 +146,15 @@ def grade_program(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramR
 
 
 def _function_program(task: FunctionTask, code: str) -> str:
-    """Prompt and function.
-
-    Code that defines the function itself follows the whole prompt, whose imports and helpers it may
-    need, and replaces its empty function. Other code is a continuation of the prompt and ends where
-    something else begins at the left margin.
-    """
+    """Prompt and function."""
     if _defines(code, task.entry_point):
+        # After the whole prompt, whose imports and helpers it may need.
         return f"{task.prompt}\n{code}"
+    # A continuation of the prompt ends where something else begins at the left margin.
     after = _NEXT_TOPLEVEL.search(code)
     return task.prompt + (code[: after.start()] if after else code)
 
 
 def _defines(code: str, name: str) -> bool:
     name = re.escape(name)
-    found = re.search(rf"^(?:(?:async )?def|class) {name}\b|^{name}\s*=", code, re.MULTILINE)
-    return found is not None
+    return bool(re.search(rf"^(?:(?:async )?def|class) {name}\b|^{name}\s*=", code, re.MULTILINE))

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pkgutil import resolve_name
 from runpy import run_path
-from typing import cast
 
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict
@@ -29,7 +28,15 @@ class OwnGrader(AbstractContextManager["OwnGrader"]):
 
     def __init__(self, spec: str) -> None:
         self.spec = spec
-        self._check = _find(spec)
+        place, _, name = spec.rpartition(":")
+        try:
+            check = run_path(place).get(name) if place.endswith(".py") else resolve_name(spec)
+        except (ImportError, AttributeError, OSError, ValueError) as error:
+            message = f"the grader {spec!r} cannot be loaded: {error}; use {FORMS}"
+            raise InputError(message) from error
+        if not callable(check):
+            raise InputError(f"the grader {spec!r} is not a function; use {FORMS}")
+        self._check: Callable[[str, str], object] = check
 
     def __exit__(self, *_: object) -> None:
         """Nothing is held open."""
@@ -54,14 +61,3 @@ GraderLike = Grader | OwnGrader
 def load_grader(spec: str | None = None, *, workers: int | None = None) -> GraderLike:
     """The grader that a spec names; mathematics, in so many processes, without one."""
     return Grader(workers=workers) if spec is None else OwnGrader(spec)
-
-
-def _find(spec: str) -> Callable[[str, str], object]:
-    place, _, name = spec.rpartition(":")
-    try:
-        found = run_path(place).get(name) if place.endswith(".py") else resolve_name(spec)
-    except (ImportError, AttributeError, OSError, ValueError) as error:
-        raise InputError(f"the grader {spec!r} cannot be loaded: {error}; use {FORMS}") from error
-    if not callable(found):
-        raise InputError(f"the grader {spec!r} is not a function; use {FORMS}")
-    return cast(Callable[[str, str], object], found)

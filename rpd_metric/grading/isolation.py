@@ -68,13 +68,13 @@ class Limits:
 def find_tools(names: list[str]) -> dict[str, str]:
     """The programs of these names, as paths; [`SandboxError`] where one is missing."""
     packages = {"bwrap": "bubblewrap", "prlimit": "util-linux", "setpriv": "util-linux"}
-    found = {}
+    tools = {}
     for name in names:
         path = shutil.which(name)
         if path is None or not sys.platform.startswith("linux"):
             raise SandboxError(advice(f"{name} (of the package {packages[name]}) was not found"))
-        found[name] = path
-    return found
+        tools[name] = path
+    return tools
 
 
 def advice(problem: str) -> str:

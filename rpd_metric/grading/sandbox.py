@@ -86,10 +86,10 @@ class Sandbox:
         self._tools = find_tools(["prlimit"] if self.unsafe else ["bwrap", "prlimit", "setpriv"])
         outcome = self.run("print('ready')")
         if outcome.stdout != "ready\n":
-            said = outcome.stderr.strip() or outcome.end
+            problem = outcome.stderr.strip() or outcome.end
             if self.unsafe:
-                raise SandboxError(f"a trivial program failed under {self.limits}: {said}")
-            raise SandboxError(advice(said))
+                raise SandboxError(f"a trivial program failed under {self.limits}: {problem}")
+            raise SandboxError(advice(problem))
 
     def run(self, program: str, stdin: str = "") -> Outcome:
         """Run Python source as a script."""
@@ -102,10 +102,9 @@ class Sandbox:
     def run_pair(self, trusted: str, untrusted: str, stdin: str, limits: Limits) -> Outcome:
         """Run two programs that talk to each other, each in a sandbox of its own.
 
-        Two pipes are all they share. The untrusted one has its ends as standard input and output,
-        the trusted one gets the numbers of its ends, to read from and to write to, as arguments,
-        and `stdin`. When it ends, the other is ended; its outcome is returned. `limits` take the
-        place of the sandbox's own for both.
+        Two pipes are all they share: standard input and output of the untrusted one; the trusted
+        one gets the numbers of its ends as arguments, and `stdin`. When it ends, the other is
+        ended; its outcome is returned. `limits` replace the sandbox's own for both.
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(_turn())
@@ -154,12 +153,12 @@ class Sandbox:
                 passed = (*ends.values(), *pipes)
                 process = _spawn([*sandboxed, *command], "/", passed, streams)
             with open(told, "rb", closefd=False) as pipe:
-                said = pipe.read()
-            if not said:
+                status = pipe.read()
+            if not status:
                 process.wait()
                 raise SandboxError(advice(_text(streams[2], 10_000)))
             # The first process waits for us, so its number cannot have passed to another.
-            pidfd = os.pidfd_open(json.loads(said)["child-pid"])
+            pidfd = os.pidfd_open(json.loads(status)["child-pid"])
             with contextlib.suppress(BrokenPipeError):
                 os.write(go, b"1")
         return _Running(process, pidfd)
@@ -264,5 +263,4 @@ def _files(stdin: str) -> Iterator[_Streams]:
 
 
 def _text(file: int, limit: int) -> str:
-    """The beginning of a file in memory."""
     return os.pread(file, limit, 0).decode("utf-8", errors="replace")

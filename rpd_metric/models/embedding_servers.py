@@ -46,9 +46,9 @@ class OpenAIEmbeddings(ServerClient):
 
     async def __call__(self, texts: Sequence[str], **extra: int) -> list[Any]:
         """Send one batch; returns what should be its vectors, in order. Raises [`ServerError`]."""
-        asked = {"model": self.model, "input": texts, "encoding_format": "float", **extra}
+        request = {"model": self.model, "input": texts, "encoding_format": "float", **extra}
         most = len(texts) * (ROW_BYTES + NUMBER_BYTES * self.dimension)
-        text = await self._post(f"{self.address.url}/embeddings", asked, most)
+        text = await self._post(f"{self.address.url}/embeddings", request, most)
         try:
             body = read_json(text)
             # The protocol promises an index, not an order.
@@ -130,17 +130,17 @@ class EmbeddingServer:
                     try:
                         async with asyncio.timeout(self._timeout):
                             client.dimension = self._dimension or MOST_NUMBERS
-                            found: list[Any] = await client(sendable)
-                            return found
+                            embeddings: list[Any] = await client(sendable)
+                            return embeddings
                     except TimeoutError:
                         raise timeout_error(client.address, f"{self._timeout:g} s") from None
             except ServerError as error:
                 failed[error.reason] += 1
                 if not RETRIES.repeats(error, failed):
                     raise
-                if (asked := error.retry_after or 0) > PATIENCE:
-                    said = f"it asks to wait {asked:,.0f} s; {PATIENCE:g} s are the most"
-                    raise ServerError(f"{error} And {said}", status=error.status) from None
+                if (seconds := error.retry_after or 0) > PATIENCE:
+                    limit = f"it asks to wait {seconds:,.0f} s; {PATIENCE:g} s are the most"
+                    raise ServerError(f"{error} And {limit}", status=error.status) from None
                 wait = backoff(failed.total(), error)
             await asyncio.sleep(wait)
 
@@ -157,9 +157,9 @@ class EmbeddingServer:
         except (ServerError, TimeoutError):
             raise error from None
 
-    def _vector(self, text: str, found: Any) -> Floats:
+    def _vector(self, text: str, embedding: Any) -> Floats:
         try:
-            vector = np.asarray(found, dtype=np.float32)
+            vector = np.asarray(embedding, dtype=np.float32)
         except (OverflowError, TypeError, ValueError):
             vector = np.zeros(0, dtype=np.float32)
         width = self._dimension or vector.size
@@ -170,5 +170,4 @@ class EmbeddingServer:
             f"{self._address.url} sent no vector that can be used (finite numbers, not all 0, as "
             f"many as in others) for the text {self._address.hide(text)[:100]!r}",
             kind="protocol",
-            retryable=False,
         )

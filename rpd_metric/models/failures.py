@@ -31,8 +31,6 @@ class ServerError(ModelError):
     Args:
         status (`int`, *optional*): The HTTP status, where there was one.
         retry_after (`float`, *optional*): Seconds the server asked to wait.
-        retryable (`bool`, *optional*): Whether the same request may succeed later; if unset, as
-            the status or the kind says.
         kind (`str`): What failed; `"protocol"` is a reply that cannot be read.
         body (`str`): What the server answered, whole; it may contain a key.
     """
@@ -43,7 +41,6 @@ class ServerError(ModelError):
         *,
         status: int | None = None,
         retry_after: float | None = None,
-        retryable: bool | None = None,
         kind: FailureKind = "http",
         body: str = "",
     ) -> None:
@@ -52,9 +49,8 @@ class ServerError(ModelError):
         self.retry_after = retry_after
         self.kind = kind
         self.body = body
-        if retryable is None:
-            retryable = kind != "quota" and (status is None or status in RETRIED)
-        self.retryable = retryable and status not in UNFIT_REQUEST | WRONG_SERVER
+        # Whether the same request may succeed later.
+        self.retryable = kind != "quota" and (status is None or status in RETRIED)
 
     @property
     def refuses_key(self) -> bool:
@@ -64,8 +60,7 @@ class ServerError(ModelError):
     @property
     def reason(self) -> str:
         """The short code that failures are counted by, e.g. `"http_422"` or `"timeout"`."""
-        named = self.status is None or self.kind == "quota"
-        return self.kind if named else f"http_{self.status}"
+        return f"http_{self.status}" if self.status and self.kind != "quota" else self.kind
 
 
 class Interrupted(RPDError):
@@ -83,8 +78,7 @@ class ServerUnavailable(RPDError):
 def backoff(attempt: int, failure: ServerError | None = None) -> float:
     """Seconds to wait after a failed attempt, counted from 1.
 
-    As long as the server asks for, else twice as long each time, up to 8 seconds, and up to a
-    quarter less at random.
+    As the server asks for, else twice as long each time, up to 8, and up to a quarter less.
     """
     if failure is not None and failure.retry_after is not None:
         return failure.retry_after

@@ -102,11 +102,7 @@ class Flow:
     """
 
     def __init__(
-        self,
-        chat: Chat,
-        options: RequestOptions | None = None,
-        *,
-        store: Replies | None = None,
+        self, chat: Chat, options: RequestOptions | None = None, *, store: Replies | None = None
     ) -> None:
         self.chat = chat
         self.model = chat.model
@@ -169,9 +165,9 @@ class Flow:
         """Start no new request; calls raise [`Interrupted`] once what is in flight has ended, for
         which it has so many seconds. May be called from a signal handler or another thread.
         """
-        kept = " (replies so far are in the store)" if self.store else ""
-        again = f"stopped on request; run the same command again to continue{kept}"
-        self._end(Interrupted(again), seconds)
+        where = " (replies so far are in the store)" if self.store else ""
+        message = f"stopped on request; run the same command again to continue{where}"
+        self._end(Interrupted(message), seconds)
 
     def tick(self) -> FlowStats:
         """Bring the clock's figures in `stats` up to date; for a display's timer."""
@@ -266,12 +262,12 @@ class Flow:
         try:
             # In a thread, because another process may be writing. The place is held meanwhile: a
             # store that is stuck must hold up the requests.
-            kept = await asyncio.to_thread(self.store.keep, keys, reply)
+            stored = await asyncio.to_thread(self.store.keep, keys, reply)
         except StoreError as error:
             self._end(error)  # before leaving, which lets the next one start
             raise
-        self.stats.paid_twice += kept.cached
-        return replace(kept, cached=False)
+        self.stats.paid_twice += stored.cached
+        return replace(stored, cached=False)
 
     async def _pay(self, request: ChatRequest) -> ChatReply:
         share = await self._afford(request)
@@ -327,8 +323,8 @@ class Flow:
 
     def _give_up(self, why: str | None) -> None:
         if why is not None:
-            kept = " Replies so far are kept." if self.store else ""
-            self._end(ServerUnavailable(f"{why.rstrip('.')}.{kept}"))
+            stored = " Replies so far are kept." if self.store else ""
+            self._end(ServerUnavailable(f"{why.rstrip('.')}.{stored}"))
 
     def _end(self, error: RPDError, seconds: float = DRAIN_SECONDS) -> None:
         self._ending = self._ending or error

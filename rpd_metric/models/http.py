@@ -80,14 +80,11 @@ def read_json(text: str) -> Any:
     raise ValueError("nested too deeply")
 
 
-def _headers(address: Address) -> dict[str, str]:
-    return {"Authorization": f"Bearer {address.key}"} if address.key else {}
-
-
 def _connect(address: Address) -> httpx.AsyncClient:
     """A client that follows no redirect by itself and asks for what `_read` can read."""
+    key = {"Authorization": f"Bearer {address.key}"} if address.key else {}
     return httpx.AsyncClient(
-        headers={"Accept-Encoding": "gzip", **_headers(address)},
+        headers={"Accept-Encoding": "gzip", **key},
         timeout=PATIENT,
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
     )
@@ -112,14 +109,14 @@ async def _exchange(
             return body
         status, here, there = response.status_code, request.url, onward.url
         where = address.hide(response.headers["location"])
-        said = f"{address.url} answered {status}: it has moved to {where}"
+        moved = f"{address.url} answered {status}: it has moved to {where}"
         if onward.method != request.method:
-            raise ServerError(f"{said}. Write the new address", status=status)
+            raise ServerError(f"{moved}. Write the new address", status=status)
         if (there.scheme, there.netloc) != (here.scheme, here.netloc):
-            said += ", another server, which was sent nothing"
-            raise ServerError(f"{said}. If you trust it, write its address", status=status)
+            moved += ", another server, which was sent nothing"
+            raise ServerError(f"{moved}. If you trust it, write its address", status=status)
         request = onward
-    raise ServerError(f"{said}, and so on: {HOPS + 1} redirects of one request", status=status)
+    raise ServerError(f"{moved}, and so on: {HOPS + 1} redirects of one request", status=status)
 
 
 async def _read(address: Address, response: httpx.Response, most: int) -> str:
@@ -166,14 +163,14 @@ def only_model(address: Address) -> str:
     if len(names) == 1:
         return names[0]
     some = f" ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
-    found = f"lists {len(names)} models{some}" if names else "does not list its models"
-    raise SpecError(f"{address.url} {found}; say which one: openai:{address.url}#model")
+    listing = f"lists {len(names)} models{some}" if names else "does not list its models"
+    raise SpecError(f"{address.url} {listing}; say which one: openai:{address.url}#model")
 
 
 def http_error(address: Address, response: httpx.Response, body: str) -> ServerError:
     """The `ServerError` for a response with an error status."""
     status = response.status_code
-    said = address.hide(_message(body)).rstrip(".") or "no text"
+    message = address.hide(_message(body)).rstrip(".") or "no text"
     quota = status == 402 or (status in (403, 429) and bool(_QUOTA.search(body)))
     fix = ""
     if quota:
@@ -183,7 +180,7 @@ def http_error(address: Address, response: httpx.Response, body: str) -> ServerE
     elif status == 404:
         fix = " Check the path (OpenAI-style servers want /v1) and the model after '#'."
     return ServerError(
-        f"{address.url} answered {status}: {said}.{fix}",
+        f"{address.url} answered {status}: {message}.{fix}",
         kind="quota" if quota else "http",
         status=status,
         retry_after=retry_after(response.headers),
@@ -194,13 +191,13 @@ def http_error(address: Address, response: httpx.Response, body: str) -> ServerE
 def _message(body: str) -> str:
     """The sentence in an error's body: TGI, OpenAI and FastAPI each put it elsewhere."""
     try:
-        found = read_json(body)
+        message = read_json(body)
     except ValueError:
         return body
     for name in ("error", "message", "detail"):
-        if isinstance(found, dict) and name in found:
-            found = found[name]
-    return found if isinstance(found, str) else body
+        if isinstance(message, dict) and name in message:
+            message = message[name]
+    return message if isinstance(message, str) else body
 
 
 def transport_error(address: Address, error: httpx.HTTPError) -> ServerError:
@@ -223,10 +220,11 @@ def timeout_error(address: Address, detail: str) -> ServerError:
 
 def protocol_error(address: Address, what: str) -> ServerError:
     """The `ServerError` for a reply that is not what the protocol says."""
-    said = address.hide(what).rstrip(".")
-    fix = "Check that the URL leads to the server itself, not to a web page or another API"
-    said = f"{address.url} sent a reply that cannot be used: {said}. {fix}."
-    return ServerError(said, kind="protocol")
+    return ServerError(
+        f"{address.url} sent a reply that cannot be used: {address.hide(what).rstrip('.')}. Check "
+        "that the URL leads to the server itself, not to a web page or another API.",
+        kind="protocol",
+    )
 
 
 def read_chat_reply(address: Address, body: str) -> ChatReply:
@@ -344,6 +342,32 @@ class ServerClient:
         return await _exchange(self.address, self._clients[loop], request, REPLY_BYTES + most)
 
 
+class ChatClient(ServerClient):
+    """What the chat servers share: the common part of a request's body, and how a reply is read."""
+
+    def _body(self, request: ChatRequest) -> dict[str, Any]:
+        sampling = request.sampling
+        body: dict[str, Any] = {
+            "model": self.model,
+            "messages": [dict(message) for message in request.messages],
+            "max_tokens": sampling.max_tokens,
+            "temperature": max(sampling.temperature, 0.0),
+        }
+        if sampling.seed is not None:
+            body["seed"] = sampling.seed
+        if request.stop:
+            body["stop"] = list(request.stop)
+        return body
+
+    async def _complete(
+        self, base: str, body: Mapping[str, Any], request: ChatRequest
+    ) -> ChatReply:
+        most = TOKEN_BYTES * request.sampling.max_tokens
+        return read_chat_reply(
+            self.address, await self._post(f"{base}/chat/completions", body, most)
+        )
+
+
 class Servers:
     """Several servers with the same model: each request goes where most places are free.
 
@@ -369,21 +393,21 @@ class Servers:
     @contextmanager
     def turn(self) -> Iterator[Any]:
         """The client for one request, which is made within; its outcome is taken note of."""
-        now, every = time.monotonic(), range(len(self._clients))
-        awake = [one for one in every if self._rests_until[one] <= now]
-        one = min(awake or every, key=lambda one: (self._used[one], random.random()))
-        if self._rests_until[one]:
-            self._rests_until[one] = now + REST
-        self._used[one] += self._shares[one]
+        now, servers = time.monotonic(), range(len(self._clients))
+        awake = [index for index in servers if self._rests_until[index] <= now]
+        index = min(awake or servers, key=lambda index: (self._used[index], random.random()))
+        if self._rests_until[index]:
+            self._rests_until[index] = now + REST
+        self._used[index] += self._shares[index]
         try:
-            yield self._clients[one]
-            self._rests_until[one] = 0.0
+            yield self._clients[index]
+            self._rests_until[index] = 0.0
         except ServerError as error:
             if error.retryable and error.status != 429:
-                self._rests_until[one] = time.monotonic() + REST
+                self._rests_until[index] = time.monotonic() + REST
             raise
         finally:
-            self._used[one] -= self._shares[one]
+            self._used[index] -= self._shares[index]
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request to one of them. Raises [`ServerError`]."""

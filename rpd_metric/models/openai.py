@@ -16,7 +16,7 @@ from typing import Any
 
 from rpd_metric.models.chat import ChatReply, ChatRequest, before_resend
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.http import TOKEN_BYTES, ServerClient, read_chat_reply
+from rpd_metric.models.http import ChatClient
 
 logger = logging.getLogger(__name__)
 
@@ -30,20 +30,19 @@ _OPTIONAL = {
 }
 
 
-class OpenAIChat(ServerClient):
+class OpenAIChat(ChatClient):
     """A server that speaks OpenAI's chat protocol."""
 
     _refused: frozenset[str] = frozenset()  # of `_OPTIONAL`
 
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
-        url = f"{self.address.url}/chat/completions"
         refused = self._refused
         first: ServerError | None = None
         while True:
-            body = _chat_body(self.model, request, refused)
+            body = self._accepted(request, refused)
             try:
-                text = await self._post(url, body, TOKEN_BYTES * request.sampling.max_tokens)
+                reply = await self._complete(self.address.url, body, request)
             except ServerError as error:
                 if error.status not in (400, 422, 500):
                     raise
@@ -59,7 +58,24 @@ class OpenAIChat(ServerClient):
                 for name in sorted(refused - self._refused):
                     logger.warning("%s refuses %s: %s", self.address.url, name, _OPTIONAL[name])
                 self._refused |= refused
-                return read_chat_reply(self.address, text)
+                return reply
+
+    def _accepted(self, request: ChatRequest, refused: frozenset[str]) -> dict[str, Any]:
+        """The request's body without what the server refused."""
+        body = self._body(request) | {"top_p": request.sampling.top_p}
+        if "max_tokens" in refused:
+            body["max_completion_tokens"] = body.pop("max_tokens")
+        if request.stop and "skip_special_tokens" not in refused:
+            # Without it vLLM and SGLang drop special tokens before they look for a stop.
+            body["skip_special_tokens"] = False
+        if request.schema is not None and "json_schema" not in refused:
+            schema = {"name": "reply", "schema": dict(request.schema), "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
+        elif request.schema is not None and "json_object" not in refused:
+            body["response_format"] = {"type": "json_object", "schema": dict(request.schema)}
+        if "chat_template_kwargs" not in refused:
+            body["chat_template_kwargs"] = {"enable_thinking": request.sampling.thinking}
+        return body
 
 
 def _refused_by(error: ServerError, body: dict[str, Any]) -> str | None:
@@ -71,30 +87,3 @@ def _refused_by(error: ServerError, body: dict[str, Any]) -> str | None:
         return form
     sent = () if error.status == 500 else body
     return next((name for name in _OPTIONAL if name in sent and name in error.body), None)
-
-
-def _chat_body(model: str, request: ChatRequest, refused: frozenset[str]) -> dict[str, Any]:
-    sampling = request.sampling
-    limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": [dict(message) for message in request.messages],
-        "temperature": max(sampling.temperature, 0.0),
-        "top_p": sampling.top_p,
-        limit: sampling.max_tokens,
-    }
-    if sampling.seed is not None:
-        body["seed"] = sampling.seed
-    if request.stop:
-        body["stop"] = list(request.stop)
-        # Without it vLLM and SGLang drop special tokens before they look for a stop.
-        if "skip_special_tokens" not in refused:
-            body["skip_special_tokens"] = False
-    if request.schema is not None and "json_schema" not in refused:
-        schema = {"name": "reply", "schema": dict(request.schema), "strict": True}
-        body["response_format"] = {"type": "json_schema", "json_schema": schema}
-    elif request.schema is not None and "json_object" not in refused:
-        body["response_format"] = {"type": "json_object", "schema": dict(request.schema)}
-    if "chat_template_kwargs" not in refused:
-        body["chat_template_kwargs"] = {"enable_thinking": sampling.thinking}
-    return body

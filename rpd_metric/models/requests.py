@@ -91,15 +91,13 @@ class RequestOptions:
     def worst_case(self, max_tokens: int, requests: int = 1) -> WorstCase:
         """The most that the replies to some requests can cost, whatever the model does.
 
-        Attempts may fail until none is left that may be repeated, and the reply may then be cut
-        and asked for once more. A summary that is repaired takes two requests.
+        All attempts may fail, and the reply may then be cut and asked for once more.
         """
         attempts = 1 + min(self.max_retries, UNREADABLE_RETRIES)
         longer = self.longer(max_tokens)
         extended = longer > max_tokens
         return WorstCase(
-            requests * (attempts * max_tokens + extended * longer),
-            requests * (attempts + extended),
+            requests * (attempts * max_tokens + extended * longer), requests * (attempts + extended)
         )
 
 

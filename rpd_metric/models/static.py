@@ -33,20 +33,20 @@ class StaticEmbedder:
     def __init__(self, options: EmbedderOptions | None = None) -> None:
         from tokenizers import Tokenizer
 
-        with np.load(FILE) as kept:
-            vectors = kept["rows"] * kept["scales"][:, None]
-            self._tokenizer = Tokenizer.from_buffer(kept["tokenizer"].tobytes())
+        with np.load(FILE) as arrays:
+            vectors = arrays["rows"] * arrays["scales"][:, None]
+            self._tokenizer = Tokenizer.from_buffer(arrays["tokenizer"].tobytes())
         # The directions are in the order of what they tell: the first ones approximate all.
         self._vectors: Floats = vectors[:, : (options or EmbedderOptions()).truncate_dim]
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode texts as rows of unit length; a text without word pieces has a row of zeros."""
-        found = np.zeros((len(texts), self._vectors.shape[1]), dtype=np.float32)
-        for row, text in zip(found, texts, strict=True):
+        rows = np.zeros((len(texts), self._vectors.shape[1]), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
             # A lone surrogate is no text to the tokenizer.
             readable = text.encode("utf-8", "replace").decode("utf-8")
             pieces = self._tokenizer.encode(readable, add_special_tokens=False).ids
             if pieces:
                 mean = self._vectors[pieces].mean(axis=0)
                 row[:] = mean / (np.linalg.norm(mean) or 1.0)
-        return found
+        return rows

@@ -125,22 +125,22 @@ class ReplyStore:
         The reply to the same request with another `max_tokens` will do: one that ended by itself
         within this limit, or one that was cut at a larger one.
         """
-        found = self._family(keys)
-        if keys.max_tokens in found:
-            return found[keys.max_tokens]
+        replies = self._family(keys)
+        if keys.max_tokens in replies:
+            return replies[keys.max_tokens]
         cut = None
-        for kept_at, reply in sorted(found.items()):
-            within = min(kept_at, reply.completion_tokens or kept_at)
-            if reply.finish_reason == "stop" and within <= keys.max_tokens:
+        for limit, reply in sorted(replies.items()):
+            length = min(limit, reply.completion_tokens or limit)
+            if reply.finish_reason == "stop" and length <= keys.max_tokens:
                 return reply
-            if reply.finish_reason == "length" and kept_at > keys.max_tokens:
+            if reply.finish_reason == "length" and limit > keys.max_tokens:
                 cut = cut or reply
         return cut
 
     def keep(self, keys: RequestKeys, reply: ChatReply) -> ChatReply:
         """Keep a reply; returns it, or the earlier one (`cached=True`) if another was first."""
-        said = {name: value for name, value in vars(reply).items() if name != "cached"}
-        text = json.dumps(said, ensure_ascii=False)
+        fields = {name: value for name, value in vars(reply).items() if name != "cached"}
+        text = json.dumps(fields, ensure_ascii=False)
         key, family = bytes.fromhex(keys.exact), bytes.fromhex(keys.family)
         created, model = time.time(), _blob(keys.model)
         values = (key, family, keys.max_tokens, model, created, reply.seconds, _blob(text))
@@ -163,7 +163,7 @@ class ReplyStore:
             "path": str(self.path),
             "entries": self.count(),
             "bytes": self.path.stat().st_size,
-            "models": {(one or b"").decode("utf-8", "replace"): n for one, n in sorted(counts)},
+            "models": {(name or b"").decode("utf-8", "replace"): n for name, n in sorted(counts)},
         }
 
     def close(self) -> None:
@@ -249,8 +249,8 @@ class ReplyStore:
                     Path(f"{self.path}{end}").rename(f"{aside}{end}")
         except OSError as error:
             raise self._failure(f"it is damaged, and cannot be moved aside: {error}") from error
-        said = "the store %s was damaged: it is now %s, and its replies will be asked for again"
-        logger.warning(said, self.path, aside.name)
+        message = "the store %s was damaged: it is now %s, and its replies will be asked for again"
+        logger.warning(message, self.path, aside.name)
 
     def _failure(self, what: str | Exception) -> StoreError:
         if isinstance(what, Exception):

@@ -9,12 +9,11 @@ the last message; other thinking models need a chat template that does not think
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.http import TOKEN_BYTES, ServerClient, get_json, read_chat_reply
+from rpd_metric.models.http import ChatClient, get_json
 from rpd_metric.models.spec import Address
 
 # Qwen3 models that think unless told not to; the later 2507, Coder and Next ones do not, and
@@ -22,7 +21,7 @@ from rpd_metric.models.spec import Address
 _THINKING_QWEN = re.compile(r"qwen3(?![.\d])(?!.*(2507|coder|next|embedding|reranker|vl))", re.I)
 
 
-class TGIChat(ServerClient):
+class TGIChat(ChatClient):
     """A Text Generation Inference server."""
 
     _context: int | None = None
@@ -60,24 +59,11 @@ class TGIChat(ServerClient):
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Send one request; see [`~chat.Chat`]. Raises [`ServerError`]."""
         sampling = request.sampling
-        messages = [dict(message) for message in request.messages]
+        body = self._body(request)
         if not sampling.thinking and _THINKING_QWEN.search(self.model):
-            messages[-1]["content"] += " /no_think"
-        greedy = sampling.temperature <= 0
-        body: dict[str, Any] = {
-            "model": self.model,
-            "messages": messages,
-            "max_tokens": sampling.max_tokens,
-            "temperature": 0.0 if greedy else sampling.temperature,
-        }
-        if not greedy and 0 < sampling.top_p < 1:
+            body["messages"][-1]["content"] += " /no_think"
+        if sampling.temperature > 0 and 0 < sampling.top_p < 1:
             body["top_p"] = sampling.top_p
-        if sampling.seed is not None:
-            body["seed"] = sampling.seed
-        if request.stop:
-            body["stop"] = list(request.stop)
         if request.schema is not None:
             body["response_format"] = {"type": "json", "value": dict(request.schema)}
-        url = f"{self.address.root}/v1/chat/completions"
-        text = await self._post(url, body, TOKEN_BYTES * request.sampling.max_tokens)
-        return read_chat_reply(self.address, text)
+        return await self._complete(f"{self.address.root}/v1", body, request)

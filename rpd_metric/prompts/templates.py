@@ -9,8 +9,7 @@ A template is a text with up to two sections, each opened by a line of its own:
     {{solution}}
 
 Without section lines the whole text is one user message, for models that know no system role.
-Placeholders are replaced in one pass over the template, so those inside a value are left as they
-are. Texts that are not ours go through [`fence`] first, which marks where they begin and end.
+Placeholders inside a value are left as they are. Texts that are not ours go through [`fence`].
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class PromptTemplate:
         """The messages with values in place of the placeholders; other values are ignored."""
         # The template is split before anything is filled in: a value cannot open a section.
         return tuple(
-            {"role": role, "content": _PLACEHOLDER.sub(lambda found: str(values[found[1]]), body)}
+            {"role": role, "content": _PLACEHOLDER.sub(lambda match: str(values[match[1]]), body)}
             for role, body in self._sections
         )
 
@@ -79,14 +78,14 @@ def load_template(
     """Load a packaged template by its name, or a file of the user's own.
 
     Args:
-        name_or_path (`str` or `Path`): A packaged name (`"summarize"`, `"summarize_json"`, ...) or
-            the path of a UTF-8 text file. A packaged name wins over a file of that name; write
-            `"./summarize"` for the file.
+        name_or_path (`str` or `Path`): A packaged name (`"summarize"`, ...), which wins over a
+            file of that name (`"./summarize"`), or the path of a UTF-8 text file.
         required, optional (sequence of `str`): Placeholders that must, and that may, occur.
     """
-    packaged = _packaged_names()
+    folder = resources.files("rpd_metric").joinpath("prompts")
+    packaged = sorted(file.name[:-3] for file in folder.iterdir() if file.name.endswith(".md"))
     if str(name_or_path) in packaged:
-        file = resources.files("rpd_metric").joinpath("prompts", f"{name_or_path}.md")
+        file = folder.joinpath(f"{name_or_path}.md")
         template = PromptTemplate(str(name_or_path), file.read_text(encoding="utf-8"))
     else:
         path = Path(name_or_path)
@@ -124,11 +123,9 @@ def sendable(text: str) -> str:
 
 
 def fence(label: str, text: str) -> str:
-    """Put a text that is not ours between two tags that it cannot contain by accident or design.
+    """Put a text that is not ours between two tags that it cannot contain: they carry its hash.
 
-    The tags carry a code made from the text, so a text that tries to close its own fence would
-    have to know the hash of itself. The same text always gets the same tags: requests about one
-    problem share their beginning, and caches of prompts and replies keep working.
+    The same text always gets the same tags, so that caches of prompts and replies keep working.
 
     >>> print(fence("solution", "Add both sides."))
     <solution-cae42bd9>
@@ -137,11 +134,6 @@ def fence(label: str, text: str) -> str:
     """
     code = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"<{label}-{code}>\n{text}\n</{label}-{code}>"
-
-
-def _packaged_names() -> list[str]:
-    folder = resources.files("rpd_metric").joinpath("prompts")
-    return sorted(file.name[:-3] for file in folder.iterdir() if file.name.endswith(".md"))
 
 
 def _in_braces(names: Sequence[str] | set[str] | frozenset[str]) -> str:

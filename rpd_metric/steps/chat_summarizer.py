@@ -52,7 +52,6 @@ class ChatSummarizer:
     """Asks a chat model for the steps of each solution.
 
     Args:
-        chat ([`~rpd_metric.models.chat.Chat`]): The model.
         template (`str`, `Path` or [`PromptTemplate`]): `"summarize"` (notes, then JSON in an
             envelope, as in the paper), `"summarize_json"` (JSON only), or a file with
             `{{problem}}`, `{{solution}}` and, where wanted, `{{min_steps}}` and `{{max_steps}}`.
@@ -96,9 +95,7 @@ class ChatSummarizer:
             "repair": 1,
             "solution_part": solution_part,
         }
-        self.fingerprint = hashlib.sha256(
-            json.dumps(decisive, sort_keys=True).encode("utf-8")
-        ).hexdigest()
+        self.fingerprint = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     def request(self, problem: str | None, solution: str) -> ChatRequest | None:
         """The first request for a solution; `None` where nothing is there to ask about."""
@@ -124,9 +121,10 @@ class ChatSummarizer:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        read = [set(text.split()) for text, one in zip(solutions, summaries, strict=True) if one.ok]
+        usable = (text for text, summary in zip(solutions, summaries, strict=True) if summary.ok)
+        words = [set(text.split()) for text in usable]
         if self._constant and any(
-            len(read[0] & words) < ALIKE * len(read[0] | words) for words in read
+            len(words[0] & other) < ALIKE * len(words[0] | other) for other in words
         ):
             await give_up(
                 self.chat,

@@ -85,13 +85,13 @@ class ExtractiveSummarizer:
 
     def steps(self, problem: str | None, solution: str) -> Summary:
         """At most five steps of one solution; what only repeats the problem is no step."""
-        found = telling_passages(problem, solution)
-        if not found:
+        telling = telling_passages(problem, solution)
+        if not telling:
             detail = "the solution holds no text: no letter and no digit"
             return Summary((), Reason.EMPTY_SOLUTION, detail)
-        phases = _phases(found, MIN_STEPS + (len(found) > _SHORT) + (len(found) > _MIDDLING))
+        phases = _phases(telling, MIN_STEPS + (len(telling) > _SHORT) + (len(telling) > _MIDDLING))
         known = set(find_methods(problem or ""))
-        chosen = [max(phase, key=lambda one: _worth(one, known)) for phase in phases]
+        chosen = [max(phase, key=lambda passage: _worth(passage, known)) for phase in phases]
         return Summary(tuple(dict.fromkeys(passage.text for passage in chosen)))
 
 
@@ -101,25 +101,22 @@ def telling_passages(problem: str | None, solution: str) -> list[Passage]:
     Headings precede what they head. Passages that only state the answer or repeat the problem
     are left out, as long as any others remain.
     """
-    found: list[Passage] = []
-    heading: Passage | None = None
-    for passage in passages(solution):
-        if passage.kind == "heading":
-            heading = None if _EMPTY_HEADING.match(passage.text) else passage
-            continue
-        if heading and len(heading.text) + len(passage.text) <= _WITH_HEADING:
-            title = heading.text.rstrip(": .")
-            found.append(Passage(f"{title}: {passage.text}", passage.kind))
-        else:
-            found.append(passage)
-        heading = None
-    found = [p for p in found if p.kind == "code" or not _ANSWER.match(p.text)] or found
+    telling: list[Passage] = []
     known = set(_WORD.findall((problem or "").lower()))
-    for at, passage in enumerate(found):
+    title = ""
+    for passage in passages(solution):
+        text = passage.text
+        if passage.kind == "heading":
+            title = "" if _EMPTY_HEADING.match(text) else text
+            continue
+        if title and len(title) + len(text) <= _WITH_HEADING:
+            text = f"{title.rstrip(': .')}: {text}"
+        title = ""
         if passage.kind == "code":
-            text = without_docstrings(passage.text, lambda text: _repeats(text, known))
-            found[at] = Passage(text, "code")
-    return [p for p in found if p.kind == "code" or not _repeats(p.text, known)] or found
+            text = without_docstrings(text, lambda text: _repeats(text, known))
+        telling.append(Passage(text, passage.kind))
+    telling = [p for p in telling if p.kind == "code" or not _ANSWER.match(p.text)] or telling
+    return [p for p in telling if p.kind == "code" or not _repeats(p.text, known)] or telling
 
 
 def _repeats(text: str, known: set[str]) -> bool:
@@ -127,15 +124,15 @@ def _repeats(text: str, known: set[str]) -> bool:
     return len(words) >= 6 and sum(word in known for word in words) >= 0.8 * len(words)
 
 
-def _phases(found: Sequence[Passage], count: int) -> list[list[Passage]]:
+def _phases(telling: Sequence[Passage], count: int) -> list[list[Passage]]:
     """At most `count` contiguous groups of about the same length, none of them empty."""
-    if len(found) <= count:
-        return [[passage] for passage in found]
+    if len(telling) <= count:
+        return [[passage] for passage in telling]
     # By the root of the length: five short sentences do more than one as long as they are.
-    sizes = [min(len(passage.text), _LONG_PASSAGE) ** 0.5 for passage in found]
+    sizes = [min(len(passage.text), _LONG_PASSAGE) ** 0.5 for passage in telling]
     phases: list[list[Passage]] = [[] for _ in range(count)]
     before, total = 0.0, sum(sizes)
-    for passage, size in zip(found, sizes, strict=True):
+    for passage, size in zip(telling, sizes, strict=True):
         middle = (before + size / 2) / total
         phases[min(int(middle * count), count - 1)].append(passage)
         before += size
@@ -145,7 +142,7 @@ def _phases(found: Sequence[Passage], count: int) -> list[list[Passage]]:
 def _worth(passage: Passage, known: set[Method]) -> float:
     """How much a passage says about what is done; methods that the problem names count less."""
     text = passage.text
-    weights = [one.weight * (0.4 if one in known else 1) for one in find_methods(text)]
+    weights = [m.weight * (0.4 if m in known else 1) for m in find_methods(text)]
     worth = sum(sorted(weights, reverse=True)[:_MOST_METHODS])
     if passage.kind == "code":
         return worth  # whole, however long, and whatever it is made of

@@ -101,8 +101,8 @@ def decode_mended(text: str) -> dict[str, Any]:
     # The mender would leave the two halves of such a character apart.
     text = _SURROGATE_PAIR.sub(lambda pair: str(json.loads(f'"{pair[0]}"')), text)
     plain = _COMMENT_OR_COMMA.sub(lambda match: match["string"] or "", text)
-    if found := decode(plain):
-        return found
+    if document := decode(plain):
+        return document
     try:
         value = repair_json(text, return_objects=True, skip_json_loads=True)
     except (ValueError, RecursionError):
@@ -169,9 +169,9 @@ def _leaves(value: object, *, texts_only: bool = False) -> Iterator[str]:
 
 def _letters(text: str) -> str:
     # By bytes: whole prompts pass through here, and a pattern would look at each character.
-    kept = text.lower().encode("ascii", "ignore").translate(None, _NO_LETTERS).decode("ascii")
+    plain = text.lower().encode("ascii", "ignore").translate(None, _NO_LETTERS).decode("ascii")
     # None and null are the same; removing them from both sides is simpler than telling which.
-    return re.sub(r"none|null", "", kept) if "none" in kept or "null" in kept else kept
+    return re.sub(r"none|null", "", plain) if "none" in plain or "null" in plain else plain
 
 
 def _unescaped(json_text: str) -> str:

@@ -108,17 +108,16 @@ def passages(solution: str) -> list[Passage]:
     """The passages of [`answer_part`], in order, each with a letter or a digit in it."""
     readable = _UNREADABLE.sub(" ", answer_part(solution).replace("\r\n", "\n"))
     masked, held = _masked(fenced(_TAG.sub("\n\n", readable)))
-    found: list[Passage] = []
-    for block in re.split(r"\n\s*\n", masked):
-        for line in block.split("\n"):
-            for passage in _of_line(line, held):
-                if found and _belongs(passage, found[-1]):
-                    kinds = (passage.kind, found[-1].kind)
-                    kind: Kind = "sentence" if "sentence" in kinds else "display"
-                    found[-1] = Passage(f"{found[-1].text} {passage.text}", kind)
-                else:
-                    found.append(passage)
-    return found
+    joined: list[Passage] = []
+    for line in masked.split("\n"):
+        for passage in _of_line(line, held):
+            if joined and _belongs(passage, joined[-1]):
+                kinds = (passage.kind, joined[-1].kind)
+                kind: Kind = "sentence" if "sentence" in kinds else "display"
+                joined[-1] = Passage(f"{joined[-1].text} {passage.text}", kind)
+            else:
+                joined.append(passage)
+    return joined
 
 
 def _masked(text: str) -> tuple[str, list[str]]:
@@ -147,7 +146,7 @@ def _masked(text: str) -> tuple[str, list[str]]:
 
 def _spans(text: str) -> list[tuple[int, int, str]]:
     """Start, end and kind of every formula, drawing and block of code."""
-    found = []
+    spans = []
     unclosed: set[str] = set()
     at = 0
     while opening := _OPENING.search(text, at):
@@ -170,8 +169,8 @@ def _spans(text: str) -> list[tuple[int, int, str]]:
             continue
         at = end + len(closing)
         kind = {"```": "code", "[asy]": "drawing"}.get(mark, "display")
-        found.append((opening.start(), at, "inline" if mark in _INLINE else kind))
-    return found
+        spans.append((opening.start(), at, "inline" if mark in _INLINE else kind))
+    return spans
 
 
 def _of_line(line: str, held: list[str]) -> list[Passage]:

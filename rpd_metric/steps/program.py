@@ -35,8 +35,7 @@ _SUSPECT = re.compile(
 )
 _CUT = re.compile(r"[ \t]*(?:#|//|/\*|(?:async )?def |class |@\w)")
 _DOCSTRING = re.compile(
-    r"^[ \t]*(?:\"\"\"(?:(?!\"\"\").)*\"\"\"|'''(?:(?!''').)*''')[ \t]*\n",
-    re.DOTALL | re.MULTILINE,
+    r"^[ \t]*(?:\"\"\"(?:(?!\"\"\").)*\"\"\"|'''(?:(?!''').)*''')[ \t]*\n", re.DOTALL | re.MULTILINE
 )
 _FENCES_OR_DRAWING = re.compile(r"^[ \t]*```|\[/?asy\]", re.IGNORECASE)
 _QUOTES = re.compile(r"\"\"\"|'''")
@@ -119,4 +118,4 @@ def _length(lines: list[str]) -> int:
 
 def without_docstrings(code: str, is_known: Callable[[str], bool]) -> str:
     """The code without those docstrings of which `is_known` says that they tell nothing new."""
-    return _DOCSTRING.sub(lambda found: "" if is_known(found[0]) else found[0], code)
+    return _DOCSTRING.sub(lambda text: "" if is_known(text[0]) else text[0], code)

@@ -90,12 +90,12 @@ def read_object(
     Arguments as for [`parse_steps`]. `read` refuses a value with a [`ReplyError`].
     """
     failure: ReplyError | None = None
-    for found in _objects(key, text, finish_reason):
+    for candidate in _objects(key, text, finish_reason):
         try:
-            if occurs_in(found, sent):
+            if occurs_in(candidate, sent):
                 what = "the JSON repeats one from the prompt instead of describing the solution"
                 raise ReplyError(Reason.QUOTED_ENVELOPE, what)
-            return read(found[key])
+            return read(candidate[key])
         except ReplyError as error:
             failure = failure or error
     raise failure or _why_nothing(key, text, finish_reason)
@@ -104,26 +104,23 @@ def read_object(
 def check_steps(steps: Sequence[str], prompt: str) -> None:
     """Refuse steps that repeat the prompt's example or each other.
 
-    Steps are compared by their words and by the runs of three words in them, so that a changed
-    word or ending hides nothing. A solution may well use the method of the example: one step like
-    it is no copy, half of them are. `prompt` is without the problem and the solution.
+    Steps are compared by their words and by the runs of three words in them. A solution may well
+    use the method of the example: one step like it is no copy, half of them are. `prompt` is
+    without the problem and the solution.
     """
     example = _runs(prompt)
     runs = [_runs(step) for step in steps]
-    copied = [
-        step
-        for step, found in zip(steps, runs, strict=True)
-        if found and len(found & example) >= COPIED * len(found)
-    ]
+    pairs = list(zip(steps, runs, strict=True))
+    copied = [step for step, run in pairs if run and len(run & example) >= COPIED * len(run)]
     if copied and 2 * len(copied) >= len(steps):
-        said = f"{len(copied)} of {len(steps)} steps repeat the example of the prompt"
-        raise ReplyError(Reason.COPIED_EXAMPLE, f"{said}, e.g. {_shortened(copied[0])!r}")
-    for number, (step, found) in enumerate(zip(steps, runs, strict=True)):
-        for earlier, other in zip(steps[:number], runs, strict=False):
+        detail = f"{len(copied)} of {len(steps)} steps repeat the example of the prompt"
+        raise ReplyError(Reason.COPIED_EXAMPLE, f"{detail}, e.g. {_shortened(copied[0])!r}")
+    for number, (step, run) in enumerate(pairs):
+        for earlier, other in pairs[:number]:
             same = _words(step) == _words(earlier)
-            if same or (found and len(found & other) >= REPEATED * len(found | other)):
-                said = f"two steps say the same, e.g. {_shortened(step)!r}"
-                raise ReplyError(Reason.REPEATED_STEPS, said)
+            if same or (run and len(run & other) >= REPEATED * len(run | other)):
+                detail = f"two steps say the same, e.g. {_shortened(step)!r}"
+                raise ReplyError(Reason.REPEATED_STEPS, detail)
 
 
 def _words(text: str) -> list[str]:
@@ -163,9 +160,9 @@ def _objects(key: str, text: str, finish_reason: str | None) -> Iterator[dict[st
                 mendable -= stop - start
                 if mendable < 0:
                     break
-            found = decoder(text[start:stop])
-            if key in found:
-                yield found
+            candidate = decoder(text[start:stop])
+            if key in candidate:
+                yield candidate
                 break
 
 
@@ -206,8 +203,8 @@ def _steps_of(items: Any) -> tuple[str, ...]:
     texts = [_text_of(item, number).strip() for number, item in enumerate(items, start=1)]
     steps = tuple(step for text in texts if (step := _STEP_NUMBER.sub("", text).strip()))
     for number, step in enumerate(steps, start=1):
-        if found := _CONTROL.search(step):
-            what = f"step {number} holds the control character U+{ord(found[0]):04X}; in JSON, a "
+        if control := _CONTROL.search(step):
+            what = f"step {number} holds the control character U+{ord(control[0]):04X}; in JSON, a "
             what += "backslash that is meant as such must be doubled"
             raise ReplyError(Reason.CONTROL_CHARACTERS, what)
     if not MIN_STEPS <= len(steps) <= MAX_STEPS:

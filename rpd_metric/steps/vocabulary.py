@@ -45,14 +45,14 @@ class _Vocabulary(NamedTuple):
 def _vocabulary() -> _Vocabulary:
     data = json.loads(files("rpd_metric.steps").joinpath("vocabulary.json").read_text("utf-8"))
     methods = tuple(Method(entry["phrase"], entry["weight"]) for entry in data["methods"])
-    found = _Vocabulary(methods, defaultdict(list), [], data["latex_words"])
+    vocabulary = _Vocabulary(methods, defaultdict(list), [], data["latex_words"])
     for method, entry in zip(methods, data["methods"], strict=True):
         for trigger in entry["words"]:
             words = tuple((word.rstrip("*"), word.endswith("*")) for word in trigger.split())
-            found.triggers[words[0][0][:3]].append((words, method))
+            vocabulary.triggers[words[0][0][:3]].append((words, method))
         if "notation" in entry:
-            found.notation.append((re.compile(entry["notation"]), method))
-    return found
+            vocabulary.notation.append((re.compile(entry["notation"]), method))
+    return vocabulary
 
 
 def known_methods() -> tuple[Method, ...]:
@@ -79,13 +79,11 @@ def _words(text: str, latex_words: dict[str, str]) -> list[tuple[str, int]]:
     """The words of a text in lower case, without 's, with their positions."""
     words: list[tuple[str, int]] = []
     for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token[0] == "\\":
-            said = latex_words.get(token, "")
-        else:
-            plain = token.lower().removesuffix("'s").removesuffix("’s")
-            said = latex_words.get(plain, plain)
-        words.extend((word, match.start()) for word in said.split())
+        token, plain = match[0], ""
+        if token[0] != "\\":
+            token = plain = token.lower().removesuffix("'s").removesuffix("’s")
+        spoken = latex_words.get(token, plain).split()
+        words.extend((word, match.start()) for word in spoken)
     return words
 
 

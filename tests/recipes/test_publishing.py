@@ -129,9 +129,7 @@ def test_options_that_would_do_nothing_are_refused(options: Any, settings: Any, 
         take_push(training(**options), BASE, settings)
 
 
-def test_an_adapter_that_nobody_else_could_load_is_refused_before_and_after(
-    tmp_path: Path,
-) -> None:
+def test_an_adapter_that_nobody_else_could_load_is_refused_before_and_after(tmp_path: Path) -> None:
     base = SimpleNamespace(model_name_or_path=str(tmp_path), use_peft=True)
     with pytest.raises(InputError, match="others cannot load an adapter"):
         take_push(training(), base, {})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 
 # A wheel beside this file can be imported as it is; what is installed comes first.
@@ -89,18 +89,16 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
                 raise InputError(f"{name} has no steps ({summary.reason}): write more of it")
         steps = [list(summary.steps) for summary in taken]
         short = [name for name, text in named.items() if len(text.split()) < FEW_WORDS]
-    vectors = embedder.encode([step for one in steps for step in one])
-    parts = np.split(vectors, np.cumsum([len(one) for one in steps])[:-1])
+    vectors = embedder.encode(list(chain.from_iterable(steps)))
+    parts = np.split(vectors, np.cumsum(list(map(len, steps)))[:-1])
     matrix = rpd_matrix(parts)
     lines = [f"## Mean RPD {mean_pairwise(matrix):.3f}", "", "| |" + "|".join(names) + "|"]
     lines.append("|---" * (len(names) + 1) + "|")
     for name, row in zip(names, matrix, strict=True):
         lines.append(f"| **{name}** |" + "|".join(f"{distance:.3f}" for distance in row) + "|")
     if short:
-        lines += [
-            "",
-            f"**{', '.join(short)}: fewer than {FEW_WORDS} words, too little to judge by**",
-        ]
+        warning = f"fewer than {FEW_WORDS} words, too little to judge by"
+        lines += ["", f"**{', '.join(short)}: {warning}**"]
     pairs = list(combinations(range(len(names)), 2))
     # Steps that somebody wrote are nearer to a language model's than to the extractive ones.
     curve = calibration("rpd", "minilm", chat=kind == STEPS)
@@ -120,8 +118,8 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
                 f"- **{match.distance:.3f}** {names[asker]}: {_text(steps[asker][match.step])}",
                 f"  - closest in {names[other]}: {_text(steps[other][match.match])}",
             ]
-    for name, one in zip(names, steps, strict=True):
-        lines += ["", f"### Steps of {name}", "", *(f"1. {_text(step)}" for step in one)]
+    for name, solution in zip(names, steps, strict=True):
+        lines += ["", f"### Steps of {name}", "", *(f"1. {_text(step)}" for step in solution)]
     return "\n".join(lines)
 
 

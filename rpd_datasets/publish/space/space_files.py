@@ -96,10 +96,10 @@ def _wheel() -> dict[str, bytes]:
         (wheel,) = Path(scratch).glob("*.whl")
         (built_of,) = metadata.distributions(path=[str(wheel)])
         needed = set()
-        for one in map(Requirement, built_of.requires or ()):
-            if one.marker is None or one.marker.evaluate({"extra": EXTRA}):
-                one.marker = None
-                needed.add(f"{one}\n")
+        for requirement in map(Requirement, built_of.requires or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": EXTRA}):
+                requirement.marker = None
+                needed.add(f"{requirement}\n")
         return {
             wheel.name: wheel.read_bytes(),
             "requirements.txt": "".join(sorted(needed)).encode(),

@@ -98,7 +98,7 @@ def test_a_public_repository_is_written_only_if_that_is_said(hub, folder):
     assert not push(hub, folder, private=False).private
     other_card(folder)
 
-    with pytest.raises(InputError, match="is public: pass --public"):
+    with pytest.raises(InputError, match="is public: pass public=True"):
         push(hub, folder)
     assert b"A later word." not in hub.files(REPO)["README.md"]
     assert push(hub, folder, private=False).changed

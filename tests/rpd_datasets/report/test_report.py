@@ -424,12 +424,7 @@ def test_without_the_embedder_that_made_it_the_stored_distances_are_shown(tmp_pa
 
 def test_a_file_of_solutions_gets_a_page_of_the_right_ones(tmp_path, capsys):
     row = {"problem": "What is 2 + 2?", "is_correct": [True, False, True, True]}
-    row["solutions"] = [
-        "Count up from two. So 4.",
-        "Guess 5.",
-        "Double two: 4.",
-        "Add. It is 4.",
-    ]
+    row["solutions"] = ["Count up from two. So 4.", "Guess 5.", "Double two: 4.", "Add. It is 4."]
     file = tmp_path / "samples.jsonl"
     file.write_text(json.dumps(row) + "\n")
     assert main(["report", str(file), "--json"]) == 0

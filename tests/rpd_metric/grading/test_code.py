@@ -171,10 +171,7 @@ def made(sources: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("task", "title", "program"),
-    [
-        *((SUM, *one) for one in made(PROGRAMS)),
-        *((SAME, *one) for one in made(FUNCTIONS)),
-    ],
+    [*((SUM, *one) for one in made(PROGRAMS)), *((SAME, *one) for one in made(FUNCTIONS))],
 )
 def test_programs_and_functions_are_graded_as_livecodebench_does(task, title, program, sandbox):
     verdict = title.partition(":")[0]

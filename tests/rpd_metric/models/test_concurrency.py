@@ -10,10 +10,7 @@ from parts.scripted import no_task_is_left, settle
 from rpd_metric.models.concurrency import run_bounded
 
 
-@given(
-    delays=st.lists(st.integers(0, 5), max_size=30),
-    max_in_flight=st.integers(1, 8),
-)
+@given(delays=st.lists(st.integers(0, 5), max_size=30), max_in_flight=st.integers(1, 8))
 def test_every_item_gives_one_result_in_order_and_never_too_many_are_held(delays, max_in_flight):
     running = most_running = taken = given_out = most_held = 0
 

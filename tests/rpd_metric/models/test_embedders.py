@@ -13,10 +13,7 @@ from parts.local_hub import LocalHub, Repo
 from rpd_metric.errors import InputError, MissingExtraError, ModelError
 from rpd_metric.models import sentence_transformer
 from rpd_metric.models.kinds import load_embedder
-from rpd_metric.models.sentence_transformer import (
-    SentenceTransformerEmbedder,
-    minilm_path,
-)
+from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
 
 TEXTS = ["Factor the polynomial.", "Use similar triangles.", "Factor the polynomial."]
 

@@ -12,13 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_metric.errors import MissingExtraError, SpecError
-from rpd_metric.models.kinds import (
-    CHAT_MODELS,
-    EMBEDDERS,
-    chat_spec,
-    load_chat,
-    load_embedder,
-)
+from rpd_metric.models.kinds import CHAT_MODELS, EMBEDDERS, chat_spec, load_chat, load_embedder
 from rpd_metric.models.spec import Address, ModelSpec
 from rpd_metric.steps.summarizers import (
     SUMMARIZERS,
