@@ -60,11 +60,7 @@ class Terms:
 
 
 class DatasetRows:
-    """The rows of a dataset in memory but for some columns; images and audio are not decoded.
-
-    Raises:
-        InputError: The rows are not a `Dataset`.
-    """
+    """The rows of a dataset in memory but for some columns; images and audio are not decoded."""
 
     part = ""
     terms = Terms()
@@ -95,11 +91,7 @@ class DatasetRows:
 
 
 def prompts_by_id(name: str, rows: Iterable[Any]) -> dict[str, Any]:
-    """The problems of rows, or of requests to OpenAI's batch API, by their ids.
-
-    Raises:
-        InputError: If no row has both.
-    """
+    """The problems of rows, or of requests to OpenAI's batch API, by their ids; one at least."""
     prompts: dict[str, Any] = {}
     for values in (row.values for row in rows if isinstance(row, Row)):
         body = values["body"] if isinstance(values.get("body"), dict) else values
@@ -139,8 +131,7 @@ def _id(values: Mapping[str, Any]) -> str:
 def encode_values(values: Mapping[str, Any]) -> str:
     """Column values as JSON text that `decode_values` turns back into equal values.
 
-    Raises:
-        InputError: If a column holds what cannot be written, e.g. a decoded image.
+    Raises [`InputError`] if a column holds what cannot be written, e.g. a decoded image.
     """
     try:
         return json.dumps(values, default=_tagged)

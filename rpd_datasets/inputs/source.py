@@ -89,12 +89,8 @@ class InputSpec:
 class Source:
     """Problems that can be read again and again in the same order; made by `open_source`.
 
-    `on_reject` receives each reject once, however often the source is read.
-
-    Args:
-        on_read (`Callable`): Called with the number of rows read so far, for progress bars.
-        contamination ([`Contamination`], *optional*): Problems of benchmarks, to be left out.
-        first_rows (`int`, *optional*): Read only so many.
+    `on_reject` receives each reject once, however often the source is read; `on_read` the number of
+    rows read so far. Problems in `contamination` are left out.
 
     Attributes:
         there (`list[str]`): Every column of the first rows.

@@ -129,12 +129,8 @@ def publish(
 ) -> Pushed:
     """Put files into a repository in one commit, and make the repository where it is missing.
 
-    Other arguments and errors are those of [`push_folder`].
-
-    Args:
-        files (`Callable[[str], Mapping]`): From the repository's full id to contents by name.
-        replaced (`Sequence[str]`): Patterns of files there that are deleted in the same commit
-            unless they are among `files`.
+    `files` makes contents by name of the repository's full id. Files there that match `replaced`
+    and are not among them are deleted. Otherwise as [`push_folder`].
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -190,11 +186,7 @@ def publish(
 def check_access(
     repo_id: str, *, repo_type: RepoType, private: bool = True, api: HfApi | None = None
 ) -> tuple[str, Any]:
-    """Check that a repository can be written, as far as possible without writing.
-
-    Returns:
-        `tuple`: The full id, and the Hub's info of the repository, or `None`.
-    """
+    """The full id of a repository that can be written, and the Hub's info of it, if it exists."""
     from huggingface_hub import HfApi, get_token
     from huggingface_hub.errors import RepositoryNotFoundError
 

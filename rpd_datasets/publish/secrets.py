@@ -129,13 +129,10 @@ class Finding:
 def look_through(
     files: Mapping[str, Path | bytes], *, allowed: Sequence[str] = (), home: Path | None = None
 ) -> list[Finding]:
-    """The findings in files, those that stop a push first.
+    """The findings in files, or contents, by name; those that stop a push first.
 
-    Args:
-        files (`Mapping[str, Path | bytes]`): Files or their contents by name. Texts are read line
-            by line, Parquet files and reports row by row, with strings inside lists and records.
-        allowed (`Sequence[str]`): Allowed kinds of findings; one that is not found is warned of.
-        home (`Path`, *optional*): The user's home folder, which is searched for, too.
+    Texts are read line by line, Parquet files and reports row by row, with strings inside lists and
+    records. An `allowed` kind that is not found is warned of. The path `home` is searched for, too.
     """
     findings: list[Finding] = []
     for name, path in files.items():

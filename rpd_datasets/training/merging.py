@@ -94,12 +94,11 @@ def merge(
 
 def _between(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float) -> dict[str, Any]:
     """The weights `share` of the way from one model to another, computed in float32."""
-    return {
-        name: base[name].float().lerp(end.float(), share).to(end.dtype)
-        if end.is_floating_point()
-        else end
-        for name, end in tuned.items()
-    }
+    mixed = dict(tuned)
+    for name, end in tuned.items():
+        if end.is_floating_point():
+            mixed[name] = base[name].float().lerp(end.float(), share).to(end.dtype)
+    return mixed
 
 
 def _method(tuned: Path, record: Mapping[str, Any], *, share: float, whole: bool) -> str:

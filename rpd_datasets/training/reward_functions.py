@@ -4,10 +4,9 @@ TRL calls each with all completions of a batch and the columns of their rows, re
 completion; it returns one number per completion. GRPO compares the completions of a prompt.
 
 The diversity reward is off by default. A policy can raise a diversity measure without solving
-anything in another way (arXiv 2606.29985): by rewording, by padding, by detours. It therefore
-counts only among right answers, and `diversity/wording` (distance between the words) and
-`diversity/length` are logged beside it. If RPD rises with them, or while accuracy falls, the policy
-games the measure.
+anything in another way (arXiv 2606.29985): by rewording, by padding, by detours. So it counts only
+among right answers, and `diversity/wording` and `diversity/length` are logged beside it. If RPD
+rises with them, or while accuracy falls, the policy games the measure.
 """
 
 from __future__ import annotations
@@ -169,8 +168,8 @@ def diversity(
     """[`DiversityReward`] with its defaults, under a name for other people's trainers.
 
     TRL passes all completions of a process with the columns of their rows, `verifiers` one group
-    with `answers` and `states`. Reference answers are `answer`, `solution` or `answers`; the first
-    of [`GROUP_IDS`] among the columns identifies a group, or else the prompt.
+    with `answers` and `states`. The first of [`GROUP_IDS`] among the columns identifies a group, or
+    else the prompt.
 
     Raises:
         [`InputError`]: Answers are missing, or a group is split over processes.

@@ -99,7 +99,7 @@ class Session:
             sys.stderr.write(line + "\n")
 
     def load_tokenizer(self, **options: Any) -> Any:
-        """The model's tokenizer; see [`~rpd_datasets.training.tokenizer.load_tokenizer`]."""
+        """The model's tokenizer, see [`load_tokenizer`]."""
         return load_tokenizer(
             self.model.model_name_or_path,
             revision=self.model.model_revision,

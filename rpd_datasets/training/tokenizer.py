@@ -42,11 +42,8 @@ def load_tokenizer(
 ) -> Any:
     """Load a model's tokenizer and make sure that the end of an answer can be learnt.
 
-    Args:
-        end_token (`str`, *optional*): The token that ends an answer; Qwen's base models end texts.
-        padding_token (`str`, *optional*): Needed if the tokenizer's own is also its end token.
-        template (`str`, *optional*): A Jinja file to use as the chat template.
-        cached_only (`bool`): Use only the Hub's cache.
+    Qwen's base models need an `end_token` that ends an answer; a `padding_token` is needed if the
+    tokenizer's own is also its end token. `template` is a Jinja file.
     """
     from transformers import AutoTokenizer
 

@@ -35,13 +35,7 @@ def load_rows(
     split: str = "train",
     num_samples: int | None = None,
 ) -> tuple[Any, list[str]]:
-    """Load prompt-completion rows, one source after the other.
-
-    Args:
-        specs (`Sequence[str]`): Folders that `rpd curate` made, JSONL or Parquet files, or Hub
-            ids. Local paths come first.
-        config, split (`str`): Of a folder or a Hub dataset.
-        num_samples (`int`, *optional*): The expected number of rows.
+    """Load prompt-completion rows, one source after the other; `num_samples` is how many to expect.
 
     Returns:
         `tuple`: A `datasets.Dataset` with the columns `prompt` and `completion`, each a list of
@@ -185,12 +179,9 @@ def tokenize_rows(
 ) -> TokenizedRows:
     """Turn rows into token ids with labels on the completion only; nothing is cut.
 
-    Args:
-        rows (`datasets.Dataset`): From [`load_rows`].
-        tokenizer: From [`~rpd_datasets.training.tokenizer.load_tokenizer`].
-        max_length (`int`, *optional*): In tokens; `too_long` is what happens to longer samples.
-        rewritten (`"refuse"` or `"drop"`): What happens to samples whose completion the chat
-            template changes: Qwen3's keeps of several `</think>` the first and the last part.
+    `too_long` says what happens to samples of more than `max_length` tokens, `rewritten` what
+    happens to those whose completion the chat template changes: Qwen3's keeps of several `</think>`
+    the first and the last part.
     """
     encoded = rows.map(
         lambda row: encode_row(row, tokenizer),
@@ -270,7 +261,7 @@ def encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
 def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
     """Whether a chat template keeps all of a completion, up to white space.
 
-    `asked` is the prompt as the template renders it, `rendered` the prompt with the completion.
+    `asked` is the rendered prompt, `rendered` the rendered prompt with the completion.
     """
     whole = "".join(rendered.split())
     for content in contents:

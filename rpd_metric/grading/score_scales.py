@@ -94,11 +94,7 @@ def score_scale(scorer: str, scores: Iterable[Any], right_score: str | None = No
 def score_scales(
     scores: Mapping[str, Iterable[Any]], right_score: str | None = None
 ) -> dict[str, ScoreScale | None]:
-    """The scale of each scorer of a log; `None` for an unknown one, unless it is the first.
-
-    Raises:
-        [`InputError`]: As [`score_scale`], for the first scorer.
-    """
+    """The scale of each scorer of a log; `None` for an unknown one, an error if it is the first."""
     scales: dict[str, ScoreScale | None] = {}
     for scorer, values in scores.items():
         try:

@@ -183,7 +183,7 @@ class InProcessChat:
         try:
             with torch.inference_mode(), torch.random.fork_rng([device] if ids.is_cuda else []):
                 torch.manual_seed(_seed(sampling.seed, prompt))
-                found = self._model.generate(
+                sequences = self._model.generate(
                     input_ids=ids,
                     attention_mask=torch.ones_like(ids),
                     generation_config=settings,
@@ -194,7 +194,7 @@ class InProcessChat:
                 f"a prompt of {len(prompt)} tokens does not fit the memory of {device}; lower "
                 "max_tokens"
             ) from error
-        written: list[int] = found[0, len(prompt) :].tolist()
+        written: list[int] = sequences[0, len(prompt) :].tolist()
         return written
 
 

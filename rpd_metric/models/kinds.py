@@ -8,7 +8,7 @@ from typing import Any
 from rpd_metric.errors import SpecError
 from rpd_metric.models.chat import Chat, ChatOptions
 from rpd_metric.models.embedders import Embedder, EmbedderOptions
-from rpd_metric.models.spec import Kind, ModelSpec, load_models
+from rpd_metric.models.spec import Kind, ModelSpec, load_named
 from rpd_metric.plugins import Registry
 
 CHAT_MODELS = Registry(
@@ -72,7 +72,7 @@ def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
         return spec
     from rpd_metric.models.http import Servers
 
-    chats: list[Chat] = load_models(chat_spec(spec), CHAT_MODELS, options or ChatOptions())
+    chats: list[Chat] = load_named(chat_spec(spec), CHAT_MODELS, options or ChatOptions())
     return chats[0] if len(chats) == 1 else Servers(chats)
 
 
@@ -99,6 +99,6 @@ def _load(text: str, options: EmbedderOptions) -> Embedder:
     from rpd_metric.models.embedding_servers import EmbeddingServer
 
     spec = embedder_spec(text)
-    models: list[Any] = load_models(spec, EMBEDDERS, options)
+    models: list[Any] = load_named(spec, EMBEDDERS, options)
     embedder: Embedder = models[0] if spec.runs_here else EmbeddingServer(models, options)
     return embedder

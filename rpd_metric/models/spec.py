@@ -137,7 +137,7 @@ def _address(kind: str, url: str, model: str, key_variable: str) -> Address:
     return Address(clean, model or None, os.environ.get(key_variable, "").strip() or None)
 
 
-def load_models(spec: ModelSpec, kinds: Registry[Kind], options: Any) -> list[Any]:
+def load_named(spec: ModelSpec, kinds: Registry[Kind], options: Any) -> list[Any]:
     """Load what a spec names: one model or client per server, or one of this process."""
     kind = kinds[spec.kind]
     if kind.is_server:

@@ -87,7 +87,7 @@ def read_object(
 ) -> Read:
     """What `read` makes of the value of `key`, in the last JSON object of a reply that it takes.
 
-    Arguments as for [`parse_steps`]. `read` refuses a value with a [`ReplyError`].
+    It refuses a value with a [`ReplyError`]. Other arguments are those of [`parse_steps`].
     """
     failure: ReplyError | None = None
     for candidate in _objects(key, text, finish_reason):
