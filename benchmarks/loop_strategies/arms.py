@@ -122,6 +122,10 @@ class Scale:
 
 # Samples of a problem, to check its chances.
 CHECKS = 64
-# Learning rate and epochs by start, chosen on validation problems; those of the starts are not.
-TRAINING = {LITTLE: (1e-3, 2.0), ALL: (3e-4, 2.0)}
+# Learning rates and epochs that are tried for the arms of a start, and in which corner.
+TRIED = {
+    ALL: (GOOD, ((3e-4, 2.0), (1e-3, 2.0))),
+    LITTLE: (OLD, ((1e-3, 2.0), (1e-3, 4.0))),
+}
+# Those of the starts themselves.
 WARMING, SETTLING = (1e-3, 2.0), (3e-4, 1.0)

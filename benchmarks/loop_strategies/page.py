@@ -23,7 +23,6 @@ from benchmarks.loop_strategies.arms import (
     PRIMARY_K,
     QUESTION,
     START,
-    TRAINING,
     Scale,
 )
 from benchmarks.loop_strategies.gate import begun, correlation, forced, mixtures, right, solved
@@ -68,9 +67,6 @@ def write_page(path: Path, scale: Scale, finished: Sequence[Result]) -> None:
     }
     corners = {name: by_arm for name, by_arm in corners.items() if by_arm}
     steep = ", ".join(f"{100 * share:.0f}" for share in SKEWS["steep"])
-    settings = "; ".join(
-        f"`{name}` {rate:g} and {epochs:g} epochs" for name, (rate, epochs) in TRAINING.items()
-    )
     parts = [
         "# When does diversity pay?",
         f"""\
@@ -89,7 +85,8 @@ things vary:
 
 Each arm selects {scale.samples} samples with `rpd curate` from {scale.pool} problems with
 {scale.candidates} candidates each, drawn at the shares {steep} among the strategies that
-fit, and trains a LoRA from the start: learning rate {settings}.
+fit, and trains a LoRA from the start. Learning rate and epochs are chosen once for each start, by
+pass@{PRIMARY_K} of random 1P1S on problems for validation, and hold for all arms.
 A strategy has few wordings, so that all right solutions of a problem can be listed. Their chances
 are computed, not sampled, by teacher forcing at temperature 1 without top-p, and
 pass@k of a problem is 1 − (1 − p)^k. There are {scale.tests} test problems, the same for all
@@ -100,6 +97,14 @@ seeds; each seed has its own pool, candidates, selection and training.""",
         parts += ["## The gate: what each start could win", *gate_sections(corners)]
     else:
         parts.append("**No arm has been run yet.** `make loop-strategies` runs them all.")
+    tried = [
+        [result["corner"], f"{result['rate']:g}", f"{result['epochs']:g}", *_validated(result)]
+        for result in finished
+        if result["tuned"]
+    ]
+    if tried:
+        head = ["corner", "learning rate", "epochs", *(f"@{k}" for k in COMPARED)]
+        parts += ["Tried on problems for validation, by random 1P1S:", table_text(head, tried)]
     for name, by_arm in corners.items():
         parts += [f"## The corner `{name}`", *_sections(by_arm)]
     parts += ["## The earlier page", EARLIER, f"{machine(PACKAGES)}."]
@@ -107,11 +112,16 @@ seeds; each seed has its own pool, candidates, selection and training.""",
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
+def _validated(result: Result) -> list[str]:
+    return [f"{100 * solved(right(result), k).mean():.1f}" for k in COMPARED]
+
+
 def grouped(results: Iterable[Result]) -> dict[str, dict[int, Result]]:
     """Results by arm, in the order of the arms, and seed."""
     found: dict[str, dict[int, Result]] = {name: {} for name in ARMS}
     for result in results:
-        found[result["arm"]][result["seed"]] = result
+        if not result["tuned"]:
+            found[result["arm"]][result["seed"]] = result
     return {name: by_seed for name, by_seed in found.items() if by_seed}
 
 
@@ -139,10 +149,11 @@ def primary(corners: Mapping[str, ByArm]) -> str:
 
 
 def shared(by_arm: ByArm, first: str, second: str) -> list[int]:
-    """The seeds of which both arms are there, from the very same start."""
+    """The seeds of which both arms are there, from the same start at the same learning rate."""
     ours, theirs = by_arm.get(first, {}), by_arm.get(second, {})
     both = sorted(ours.keys() & theirs.keys())
-    return [seed for seed in both if ours[seed]["start"] == theirs[seed]["start"]]
+    must = ("start", "rate")
+    return [seed for seed in both if all(ours[seed][key] == theirs[seed][key] for key in must)]
 
 
 def answer(gap: Interval) -> str:

@@ -32,13 +32,15 @@ from benchmarks.loop_strategies.arms import (
     ARMS,
     CHECKS,
     CORNERS,
+    PRIMARY_K,
     SETTLING,
     START,
-    TRAINING,
+    TRIED,
     WARMING,
     Corner,
     Scale,
 )
+from benchmarks.loop_strategies.gate import right, solved
 from benchmarks.loop_strategies.model import make_smollm2
 from benchmarks.loop_strategies.page import gate_sections, write_page
 from benchmarks.loop_strategies.task import (
@@ -88,9 +90,7 @@ class Runner:
 
         With `tuned`, a learning rate and epochs, it is problems for validation that it solves.
         """
-        rate, epochs = how = tuned or TRAINING[corner.start]
-        label = f"tune-{rate:g}x{epochs:g}" if tuned else name
-        path = self.results / corner.name / f"{label}-{seed}.json"
+        path = self._path(corner, name, seed, tuned)
         if path.is_file():
             if json.loads(path.read_text(encoding="utf-8"))["scale"] != vars(self.scale):
                 raise InputError(f"{path} is a result of another size; use another --results")
@@ -100,6 +100,7 @@ class Runner:
         found |= {"tuned": bool(tuned), "scale": vars(self.scale), "start": digest(base)}
         adapter, ids = None, split(corner.task, seed)["validation" if tuned else "tests"]
         if name != START:
+            rate, epochs = how = tuned or self.best(corner.start)
             found |= {"rate": rate, "epochs": epochs * arm.early}
             base, adapter, found["set"] = self._train(corner, name, seed, base, how)
         ids = ids[: self.scale.tests]
@@ -110,6 +111,23 @@ class Runner:
         if name == START:
             gate = gate_sections({corner.name: {START: {0: found}}})
             sys.stdout.write("\n\n".join(gate) + "\n")
+
+    def best(self, start: str) -> tuple[float, float]:
+        """The learning rate and epochs by which random 1P1S solves most problems for validation."""
+        corner, tried = TRIED[start]
+        solving = {}
+        for rate, epochs in tried:
+            self.measure(corner, "random_1p1s", 0, (rate, epochs))
+            path = self._path(corner, "random_1p1s", 0, (rate, epochs))
+            result = json.loads(path.read_text(encoding="utf-8"))
+            solving[rate, epochs] = float(solved(right(result), PRIMARY_K).mean())
+        return max(solving, key=solving.__getitem__)
+
+    def _path(
+        self, corner: Corner, name: str, seed: int, tuned: tuple[float, float] | None
+    ) -> Path:
+        label = f"tune-{tuned[0]:g}x{tuned[1]:g}" if tuned else name
+        return self.results / corner.name / f"{label}-{seed}.json"
 
     def start(self, corner: Corner) -> Path:
         """The folder of a corner's start, which is made where it is missing."""
@@ -349,11 +367,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     status = 0
     try:
         try:
-            for name in args.corners:
-                for setting in args.tune:
-                    rate, _, epochs = setting.partition("x")
-                    how = (float(rate), float(epochs))
-                    runner.measure(CORNERS[name], "random_1p1s", 0, how)
             for seed in args.seeds:
                 for name in args.corners:
                     for arm in filter(args.arms.__contains__, ARMS):
@@ -364,7 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = OUT_OF_TIME
         files = sorted(runner.results.glob("*/*.json"))
         results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
-        write_page(args.page, scale, [result for result in results if not result["tuned"]])
+        write_page(args.page, scale, results)
     except RPDError as error:
         sys.stderr.write(f"loop_strategies: {error}\n")
         return 1
@@ -379,7 +392,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--corners", nargs="+", choices=list(CORNERS), default=list(CORNERS))
     add("--arms", nargs="*", choices=list(ARMS), default=list(ARMS))
     add("--seeds", nargs="+", type=int, default=[0], metavar="N")
-    add("--tune", nargs="*", default=[], metavar="RATExEPOCHS", help="compare settings first")
     add("--output", type=Path, default=Path("loop-strategies-output"), metavar="FOLDER")
     add("--results", type=Path, default=HERE / "results", metavar="FOLDER")
     add("--page", type=Path, default=ROOT / "docs/loop-real.md", metavar="FILE")

@@ -87,7 +87,8 @@ def result(arm: str, seed: int, chances: list[dict], corner: str = "all-differen
     problems = {f"{place}x1": one for place, one in enumerate(chances)}
     known = {"strategies": 1.5, "shares": {"places": 0.9}}
     found = {"corner": corner, "arm": arm, "seed": seed, "chances": problems, "set": known}
-    return found | {"start": corner, "sampled": {"0x1": [12, 1]}}
+    found |= {"start": corner, "rate": 1e-3, "epochs": 2.0, "tuned": False}
+    return found | {"sampled": {"0x1": [12, 1]}}
 
 
 def test_the_gate_computes_mixtures_from_a_starts_own_chances():
@@ -147,13 +148,16 @@ def test_the_page_answers_from_results(tmp_path: Path, better: float, said: str)
                 values = [rng.choice([0.001, 0.002]) + plus for _ in range(100)]
                 one = [{"places": [[1.0, value], [1.0, value]]} for value in values]
                 found.append(result(name, seed, one, corner))
+    tuned = result("random_1p1s", 0, [{"places": [[1.0, 0.25], [1.0, 0.25]]}])
+    found.append(tuned | {"tuned": True, "rate": 3e-4})
     write_page(tmp_path / "page.md", Scale(), found)
     text = (tmp_path / "page.md").read_text()
     assert said in text
     assert "RPD 1P3S − random 1P1S" in text
     assert f"{100 * solved([0.0015 + better], 1)[0]:.1f}" in text
+    assert "| all-different |        0.0003 |      2 | 25.0 | 99.0 | 100.0 |" in text
     # Arms that go on from two starts are not compared.
-    arms = {result_["arm"]: {0: result_} for result_ in found if result_["seed"] == 0}
+    arms = {result_["arm"]: {0: result_} for result_ in found[:-1] if result_["seed"] == 0}
     assert shared(arms, "rpd_1p3s", "random_1p1s") == [0]
     arms["rpd_1p3s"] = {0: {**arms["rpd_1p3s"][0], "start": "another"}}
     assert shared(arms, "rpd_1p3s", "random_1p1s") == []
@@ -246,11 +250,10 @@ def test_arms_are_made_and_measured_and_not_made_again(tmp_path: Path, capsys):
     options += ["--output", f"{tmp_path / 'output'}", "--results", f"{tmp_path / 'results'}"]
     options += ["--page", f"{tmp_path / 'page.md'}", "--corners", "little-same", "--arms"]
     assert main([*options, "half"]) == 0
-    (file,) = (tmp_path / "results").rglob("*.json")
-    found = json.loads(file.read_text())
+    found = json.loads((tmp_path / "results/little-same/half-0.json").read_text())
     assert len(found["chances"]) == 2
     assert found["set"]["samples"] == 6
     assert main([*options, "half", "rpd_1p3s"]) == 0
-    # The start, and the arm that both go on from.
-    assert capsys.readouterr().err.count(": train on") == 2
+    # The start, two settings on problems for validation, and the arm that both go on from.
+    assert capsys.readouterr().err.count(": train on") == 4
     assert "halfway to RPD 1P3S (WiSE-FT) − RPD 1P3S" in (tmp_path / "page.md").read_text()
