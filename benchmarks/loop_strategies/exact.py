@@ -26,7 +26,7 @@ Chances = dict[str, list[list[float]]]
 @torch.inference_mode()
 def chances(network: Any, tokenizer: Any, task: str, id_: str) -> Chances:
     """How likely each strategy of a problem is begun, and ends right, at each temperature."""
-    prompt, found = prompt_tokens(tokenizer, story(id_)), {}
+    prompt, by_strategy = prompt_tokens(tokenizer, story(id_)), {}
     for name in fitting(task, *factors(id_)):
         listed = [solution_tokens(tokenizer, text) for text in texts(task, id_, name)]
         openings = [tokenizer(f"{line}\n")["input_ids"] for line in OPENINGS[name]]
@@ -35,8 +35,8 @@ def chances(network: Any, tokenizer: Any, task: str, id_: str) -> Chances:
         of_texts = torch.stack([logs[:, path].sum(-1).exp() for path in paths], dim=1)
         right, begun = of_texts[:, : len(listed)].sum(1), of_texts[:, len(listed) :].sum(1)
         pairs = torch.stack([begun, right], dim=1).tolist()
-        found[name] = [[float(f"{value:.4g}") for value in pair] for pair in pairs]
-    return found
+        by_strategy[name] = [[float(f"{value:.4g}") for value in pair] for pair in pairs]
+    return by_strategy
 
 
 def tree(lists: Sequence[Sequence[int]]) -> tuple[list[int], list[int], list[list[int]]]:
@@ -95,7 +95,7 @@ def sampled(
     network: Any, tokenizer: Any, task: str, ids: Sequence[str], number: int
 ) -> dict[str, list[int]]:
     """Of so many samples of each problem at temperature 1: listed texts, other right answers."""
-    found = {}
+    counts = {}
     torch.manual_seed(0)
     end = tokenizer.eos_token_id
     for id_ in ids:
@@ -118,5 +118,5 @@ def sampled(
         a, b = factors(id_)
         listed = sum(strategy_of(task, id_, reply) is not None for reply in replies)
         right = sum(reply.endswith(f"\\boxed{{{a * b}}}") for reply in replies)
-        found[id_] = [listed, right - listed]
-    return found
+        counts[id_] = [listed, right - listed]
+    return counts

@@ -118,11 +118,11 @@ def _validated(result: Result) -> list[str]:
 
 def grouped(results: Iterable[Result]) -> dict[str, dict[int, Result]]:
     """Results by arm, in the order of the arms, and seed."""
-    found: dict[str, dict[int, Result]] = {name: {} for name in ARMS}
+    by_arm: dict[str, dict[int, Result]] = {name: {} for name in ARMS}
     for result in results:
         if not result["tuned"]:
-            found[result["arm"]][result["seed"]] = result
-    return {name: by_seed for name, by_seed in found.items() if by_seed}
+            by_arm[result["arm"]][result["seed"]] = result
+    return {name: by_seed for name, by_seed in by_arm.items() if by_seed}
 
 
 def primary(corners: Mapping[str, ByArm]) -> str:
@@ -142,8 +142,9 @@ def primary(corners: Mapping[str, ByArm]) -> str:
     gap = interval(gaps)
     counts = " and ".join(f"{len(table)}" for table in gaps)
     inside = " and ".join(f"{100 * table.mean():+.1f}" for table in gaps)
+    verdict = answer(gap) if min(map(len, gaps)) > 1 else "One seed is no answer yet"
     return (
-        f"{QUESTION}\n\n**{answer(gap)}**: {points(gap)}. The two differences are {inside}, from "
+        f"{QUESTION}\n\n**{verdict}**: {points(gap)}. The two differences are {inside}, from "
         f"{counts} seeds."
     )
 
@@ -211,10 +212,10 @@ def gate_sections(corners: Mapping[str, ByArm]) -> list[str]:
             fits = int((~np.isnan(values)).sum())
             mean = f"{100 * np.nanmean(values):.1f}"
             known.append([name, strategy, f"{fits}", f"{100 * shares[strategy]:.1f}", mean])
-        found = {k: mixtures(result, k) for k in COMPARED}
+        by_k = {k: mixtures(result, k) for k in COMPARED}
         for which, title in MIXTURES.items():
-            mixed.append([name, title, *(f"{100 * found[k][which]:.1f}" for k in COMPARED)])
-        gain = 100 * (found[PRIMARY_K]["even"] - found[PRIMARY_K]["natural"])
+            mixed.append([name, title, *(f"{100 * by_k[k][which]:.1f}" for k in COMPARED)])
+        gain = 100 * (by_k[PRIMARY_K]["even"] - by_k[PRIMARY_K]["natural"])
         listed, other = np.sum(list(result["sampled"].values()), axis=0)
         due = CHECKS * right(result)[: len(result["sampled"])].sum()
         drawn = f"{listed} of {due:.0f}, {other}"
@@ -237,15 +238,17 @@ def _sections(by_arm: ByArm) -> list[str]:
     for name, by_seed in by_arm.items():
         means = [f"{100 * value:.1f}" for value in tables(by_seed, KS).mean(axis=(1, 2))]
         sets = [result["set"] for result in by_seed.values() if result.get("set")]
-        strategies = f"{np.mean([one['strategies'] for one in sets]):.2f}" if sets else "–"
-        places = f"{100 * np.mean([one['shares']['places'] for one in sets]):.0f}" if sets else "–"
+        strategies = f"{np.mean([facts['strategies'] for facts in sets]):.2f}" if sets else "–"
+        places = (
+            f"{100 * np.mean([facts['shares']['places'] for facts in sets]):.0f}" if sets else "–"
+        )
         solving.append([ARMS[name].title, f"{len(by_seed)}", *means, strategies, places])
     for first, second in COMPARISONS:
         if seeds := shared(by_arm, first, second):
             pair = [{seed: by_arm[arm][seed] for seed in seeds} for arm in (first, second)]
             titles = f"{ARMS[first].title} − {ARMS[second].title}"
             gaps.append([titles, f"{len(seeds)}", *_differences(*pair)])
-    found = [
+    parts = [
         table_text(["arm", "seeds", *(f"@{k}" for k in KS), "strategies", "`places` %"], solving),
         """\
 pass@k in percent. `strategies`: of a problem in the training set, on average; `places`: their
@@ -253,14 +256,14 @@ share of the set.""",
     ]
     if gaps:
         over = f"@{PRIMARY_K}, problems and seeds"
-        found += [
+        parts += [
             table_text(["difference", "seeds", *(f"@{k}" for k in COMPARED), over], gaps),
             """\
 In points; bold: zero is outside. Brackets are a 95 % band over problems for these k at once, and in
 the last column a 95 % interval over problems and seeds (Welch). Nothing is corrected for the
 number of rows.""",
         ]
-    return found
+    return parts
 
 
 def _differences(first: BySeed, second: BySeed) -> list[str]:
@@ -274,5 +277,5 @@ def _differences(first: BySeed, second: BySeed) -> list[str]:
 def tables(by_seed: BySeed, ks: Sequence[int]) -> Floats:
     """pass@k by k, seed and problem."""
     chances = [right(by_seed[seed]) for seed in sorted(by_seed)]
-    found: Floats = np.array([[solved(one, k) for one in chances] for k in ks])
-    return found
+    table: Floats = np.array([[solved(values, k) for values in chances] for k in ks])
+    return table

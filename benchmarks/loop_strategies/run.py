@@ -96,20 +96,20 @@ class Runner:
                 raise InputError(f"{path} is a result of another size; use another --results")
             return
         arm, base, began = ARMS[name], self.start(corner), time.monotonic()
-        found: dict[str, Any] = {"corner": corner.name, "arm": name, "seed": seed}
-        found |= {"tuned": bool(tuned), "scale": vars(self.scale), "start": digest(base)}
+        result: dict[str, Any] = {"corner": corner.name, "arm": name, "seed": seed}
+        result |= {"tuned": bool(tuned), "scale": vars(self.scale), "start": digest(base)}
         adapter, ids = None, split(corner.task, seed)["validation" if tuned else "tests"]
         if name != START:
             rate, epochs = how = tuned or self.best(corner.start)
-            found |= {"rate": rate, "epochs": epochs * arm.early}
-            base, adapter, found["set"] = self._train(corner, name, seed, base, how)
+            result |= {"rate": rate, "epochs": epochs * arm.early}
+            base, adapter, result["set"] = self._train(corner, name, seed, base, how)
         ids = ids[: self.scale.tests]
         checked = ids[: self.scale.checked] if name == START else []
-        found |= self._score(corner, base, adapter, ids, arm.share, checked)
-        found["minutes"] = round((time.monotonic() - began) / 60, 1)
-        write_result(path, found)
+        result |= self._score(corner, base, adapter, ids, arm.share, checked)
+        result["minutes"] = round((time.monotonic() - began) / 60, 1)
+        write_result(path, result)
         if name == START:
-            gate = gate_sections({corner.name: {START: {0: found}}})
+            gate = gate_sections({corner.name: {START: {0: result}}})
             sys.stdout.write("\n\n".join(gate) + "\n")
 
     def best(self, start: str) -> tuple[float, float]:
@@ -222,10 +222,10 @@ class Runner:
         folder.mkdir(parents=True, exist_ok=True)
         ids = split(corner.task, seed)["pool"][: scale.pool]
         number = scale.samples // arm.each
-        found = drawn(corner.task, ids, scale.candidates, shares_of(corner), seed)
+        rows = drawn(corner.task, ids, scale.candidates, shares_of(corner), seed)
         if arm.candidates != "all":
-            found = by_strategy(found, number, arm.each, different=arm.candidates == "different")
-        write_rows(folder / "pool.jsonl", found)
+            rows = by_strategy(rows, number, arm.each, different=arm.candidates == "different")
+        write_rows(folder / "pool.jsonl", rows)
         line: list[object] = ["curate", folder / "pool.jsonl", "--output", data, "--overwrite"]
         line += ["--problems", arm.choice, "--solutions", arm.choice, "--seed", seed]
         line += ["--num-problems", number, "--num-solutions", arm.each]
@@ -270,12 +270,12 @@ class Runner:
         self._begin(f"{(adapter or base).relative_to(self.output)}: score")
         network = load(base, self.device, adapter, share)
         tokenizer = AutoTokenizer.from_pretrained(base)
-        found: dict[str, Any] = {
+        scored: dict[str, Any] = {
             "chances": {id_: chances(network, tokenizer, corner.task, id_) for id_ in ids}
         }
         if checked:
-            found["sampled"] = sampled(network, tokenizer, corner.task, checked, CHECKS)
-        return found
+            scored["sampled"] = sampled(network, tokenizer, corner.task, checked, CHECKS)
+        return scored
 
     def _begin(self, stage: str) -> None:
         if self._end is not None and time.monotonic() >= self._end:
@@ -302,9 +302,9 @@ def even_samples(task: str, ids: Sequence[str], number: int) -> list[tuple[str, 
     return samples
 
 
-def first_solutions(found: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def first_solutions(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Each problem with its first solution."""
-    return [(row["problem"], row["solutions"][0]) for row in found]
+    return [(row["problem"], row["solutions"][0]) for row in rows]
 
 
 def chosen_rows(data: Path) -> list[dict[str, Any]]:
@@ -338,15 +338,15 @@ def described(task: str, data: Path) -> dict[str, Any]:
 
 def digest(folder: Path) -> str:
     """The start of a hash of a model's weights."""
-    found = sha256()
+    hashed = sha256()
     for file in sorted(folder.glob("*.safetensors")):
-        found.update(file.read_bytes())
-    return found.hexdigest()[:12]
+        hashed.update(file.read_bytes())
+    return hashed.hexdigest()[:12]
 
 
-def write_rows(path: Path, found: Sequence[Mapping[str, Any]]) -> None:
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows, without what is known of the strategies: no stage may look at that."""
-    plain = [{key: value for key, value in row.items() if key != "strategies"} for row in found]
+    plain = [{key: value for key, value in row.items() if key != "strategies"} for row in rows]
     path.write_text("".join(json.dumps(row) + "\n" for row in plain), encoding="utf-8")
 
 

@@ -125,7 +125,7 @@ def texts(task: str, id_: str, strategy: str) -> list[str]:
     """
     a, b = factors(id_)
     signs = {"x": int.__mul__, "+": int.__add__, "-": int.__sub__}
-    found: dict[str, None] = {}
+    listed: dict[str, None] = {}
     for opening in OPENINGS[strategy]:
         for plan in plans(task, a, b, strategy):
             lines = [opening]
@@ -133,8 +133,8 @@ def texts(task: str, id_: str, strategy: str) -> list[str]:
                 value = signs[sign](left, right)
                 lines.append(f"{left}{sign.replace('x', '*')}{right}={value}")
             for ending in ENDINGS:
-                found["\n".join([*lines, ending.format(value)])] = None
-    return list(found)
+                listed["\n".join([*lines, ending.format(value)])] = None
+    return list(listed)
 
 
 def strategy_of(task: str, id_: str, text: str) -> str | None:
@@ -166,11 +166,11 @@ def split(task: str, seed: int) -> dict[str, list[str]]:
         others = [f"{a}x{b}" for a, b in all_ids if not near(a) and b in (4, 6, 8, 9)]
         ids += rng.sample(others, 2 * len(ids))
     rng.shuffle(ids)
-    found = {}
+    parts = {}
     for name, number in (("tests", TESTS), ("validation", VALIDATION), ("warm", WARM)):
-        found[name], ids = ids[:number], ids[number:]
+        parts[name], ids = ids[:number], ids[number:]
     random.Random(seed + 1).shuffle(ids)
-    return {**found, "pool": ids}
+    return {**parts, "pool": ids}
 
 
 def story(id_: str) -> str:
@@ -183,12 +183,12 @@ def drawn(
     task: str, ids: Sequence[str], number: int, shares: Mapping[str, float], seed: int
 ) -> list[dict[str, Any]]:
     """Problems with so many solutions each, copies included, by strategies of these shares."""
-    rng, found = random.Random(seed), []
+    rng, rows = random.Random(seed), []
     for id_ in ids:
         a, b = factors(id_)
         fits = fitting(task, a, b)
         names = rng.choices(fits, [shares[name] for name in fits], k=number)
-        found.append(
+        rows.append(
             {
                 "id": id_,
                 "problem": story(id_),
@@ -197,7 +197,7 @@ def drawn(
                 "strategies": names,
             }
         )
-    return found
+    return rows
 
 
 def by_strategy(

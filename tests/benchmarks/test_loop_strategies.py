@@ -84,11 +84,11 @@ def test_sets_of_true_strategies_are_made_by_what_the_task_knows():
 
 
 def result(arm: str, seed: int, chances: list[dict], corner: str = "all-different") -> dict:
-    problems = {f"{place}x1": one for place, one in enumerate(chances)}
+    problems = {f"{place}x1": chance for place, chance in enumerate(chances)}
     known = {"strategies": 1.5, "shares": {"places": 0.9}}
-    found = {"corner": corner, "arm": arm, "seed": seed, "chances": problems, "set": known}
-    found |= {"start": corner, "rate": 1e-3, "epochs": 2.0, "tuned": False}
-    return found | {"sampled": {"0x1": [12, 1]}}
+    values = {"corner": corner, "arm": arm, "seed": seed, "chances": problems, "set": known}
+    values |= {"start": corner, "rate": 1e-3, "epochs": 2.0, "tuned": False}
+    return values | {"sampled": {"0x1": [12, 1]}}
 
 
 def test_the_gate_computes_mixtures_from_a_starts_own_chances():
@@ -98,19 +98,19 @@ def test_the_gate_computes_mixtures_from_a_starts_own_chances():
         {"places": [[0.9, 0.9], [1, 1]], "round": [[0.1, 0.01], [1, 1]]},
         {"places": [[0.9, 0.45], [1, 1]], "round": [[0.1, 0.05], [1, 1]]},
     ]
-    found = result("start", 0, chances)
-    mixed = mixtures(found, 1)
+    start = result("start", 0, chances)
+    mixed = mixtures(start, 1)
     assert mixed["natural"] == pytest.approx((0.19 + 0.91 + 0.5) / 3)
     assert mixed["even"] == pytest.approx((0.55 + 0.55 + 0.5) / 3)
     assert mixed["single"] == pytest.approx((0.1 + 1 + 0.5) / 3)
-    assert correlation(found) == pytest.approx(-0.99, abs=0.01)
-    text = re.sub(" +", " ", "\n".join(gate_sections({"all-different": {"start": {0: found}}})))
+    assert correlation(start) == pytest.approx(-0.99, abs=0.01)
+    text = re.sub(" +", " ", "\n".join(gate_sections({"all-different": {"start": {0: start}}})))
     assert "| all-different | round | 3 | 10.0 | 53.3 |" in text
     assert "| all-different | -0.99 | +1.1 | 12 of 12, 1 |" in text
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "said"),
+    ("low", "high", "expected"),
     [
         (0.021, 0.09, "Yes"),
         (-0.01, 0.02, "No difference"),
@@ -118,8 +118,8 @@ def test_the_gate_computes_mixtures_from_a_starts_own_chances():
         (-0.09, -0.03, "No: it is lower"),
     ],
 )
-def test_the_question_is_answered_by_where_the_interval_is(low: float, high: float, said: str):
-    assert answer(Interval((low + high) / 2, low, high)) == said
+def test_the_question_is_answered_by_where_the_interval_is(low: float, high: float, expected: str):
+    assert answer(Interval((low + high) / 2, low, high)) == expected
 
 
 def test_an_interval_covers_other_problems_and_other_seeds():
@@ -135,29 +135,34 @@ def test_an_interval_covers_other_problems_and_other_seeds():
     assert (twice.value, twice.low, twice.high) == pytest.approx((0.3, 0.3, 0.3))
 
 
-@pytest.mark.parametrize(("better", "said"), [(0.0, "**No difference**"), (0.4, "**Yes**")])
-def test_the_page_answers_from_results(tmp_path: Path, better: float, said: str):
+@pytest.mark.parametrize(("better", "expected"), [(0.0, "**No difference**"), (0.4, "**Yes**")])
+def test_the_page_answers_from_results(tmp_path: Path, better: float, expected: str):
     write_page(tmp_path / "page.md", Scale(), [])
     text = (tmp_path / "page.md").read_text()
     assert "**No arm has been run yet.**" in text
     assert "**Not measured yet.**" in text
-    rng, found = random.Random(0), []
+    rng, results = random.Random(0), []
     for corner, more in (("all-different", better), ("little-same", 0.0)):
         for name, plus in (("start", 0.0), ("random_1p1s", 0.0), ("rpd_1p3s", more)):
             for seed in range(1 if name == "start" else 2):
                 values = [rng.choice([0.001, 0.002]) + plus for _ in range(100)]
-                one = [{"places": [[1.0, value], [1.0, value]]} for value in values]
-                found.append(result(name, seed, one, corner))
+                chances = [{"places": [[1.0, value], [1.0, value]]} for value in values]
+                results.append(result(name, seed, chances, corner))
     tuned = result("random_1p1s", 0, [{"places": [[1.0, 0.25], [1.0, 0.25]]}])
-    found.append(tuned | {"tuned": True, "rate": 3e-4})
-    write_page(tmp_path / "page.md", Scale(), found)
+    results.append(tuned | {"tuned": True, "rate": 3e-4})
+    write_page(tmp_path / "page.md", Scale(), results)
     text = (tmp_path / "page.md").read_text()
-    assert said in text
+    assert expected in text
     assert "RPD 1P3S − random 1P1S" in text
     assert f"{100 * solved([0.0015 + better], 1)[0]:.1f}" in text
     assert "| all-different |        0.0003 |      2 | 25.0 | 99.0 | 100.0 |" in text
+    first_seeds = [result for result in results if result["seed"] == 0]
+    write_page(tmp_path / "page.md", Scale(), first_seeds)
+    assert "**One seed is no answer yet**" in (tmp_path / "page.md").read_text()
     # Arms that go on from two starts are not compared.
-    arms = {result_["arm"]: {0: result_} for result_ in found[:-1] if result_["seed"] == 0}
+    arms = {
+        arm_result["arm"]: {0: arm_result} for arm_result in results[:-1] if arm_result["seed"] == 0
+    }
     assert shared(arms, "rpd_1p3s", "random_1p1s") == [0]
     arms["rpd_1p3s"] = {0: {**arms["rpd_1p3s"][0], "start": "another"}}
     assert shared(arms, "rpd_1p3s", "random_1p1s") == []
@@ -225,7 +230,7 @@ def test_chances_are_those_that_the_model_gives_text_by_text(tmp_path: Path, mon
         AutoTokenizer.from_pretrained(base),
     )
     monkeypatch.setattr(exact, "PRODUCTS", torch.float32)  # which is no mixed precision
-    found = exact.chances(network, tokenizer, "same", id_)["round"]
+    computed = exact.chances(network, tokenizer, "same", id_)["round"]
 
     def chance(tokens: list[int], temperature: float) -> float:
         prompt = prompt_tokens(tokenizer, story(id_))
@@ -234,11 +239,15 @@ def test_chances_are_those_that_the_model_gives_text_by_text(tmp_path: Path, mon
         logs = (logits / temperature).log_softmax(-1)
         return float(logs[range(len(tokens)), tokens].sum().exp())
 
-    for temperature, (begun, ended) in zip((1.0, 0.6), found, strict=True):
+    for temperature, (begun, ended) in zip((1.0, 0.6), computed, strict=True):
         lines = [tokenizer(f"{line}\n")["input_ids"] for line in OPENINGS["round"]]
         listed = [solution_tokens(tokenizer, text) for text in texts("same", id_, "round")]
-        assert begun == pytest.approx(sum(chance(one, temperature) for one in lines), rel=0.01)
-        assert ended == pytest.approx(sum(chance(one, temperature) for one in listed), rel=0.01)
+        assert begun == pytest.approx(
+            sum(chance(tokens_, temperature) for tokens_ in lines), rel=0.01
+        )
+        assert ended == pytest.approx(
+            sum(chance(tokens_, temperature) for tokens_ in listed), rel=0.01
+        )
 
 
 @pytest.mark.slow
@@ -250,9 +259,9 @@ def test_arms_are_made_and_measured_and_not_made_again(tmp_path: Path, capsys):
     options += ["--output", f"{tmp_path / 'output'}", "--results", f"{tmp_path / 'results'}"]
     options += ["--page", f"{tmp_path / 'page.md'}", "--corners", "little-same", "--arms"]
     assert main([*options, "half"]) == 0
-    found = json.loads((tmp_path / "results/little-same/half-0.json").read_text())
-    assert len(found["chances"]) == 2
-    assert found["set"]["samples"] == 6
+    measured = json.loads((tmp_path / "results/little-same/half-0.json").read_text())
+    assert len(measured["chances"]) == 2
+    assert measured["set"]["samples"] == 6
     assert main([*options, "half", "rpd_1p3s"]) == 0
     # The start, two settings on problems for validation, and the arm that both go on from.
     assert capsys.readouterr().err.count(": train on") == 4

@@ -21,7 +21,7 @@ from rpd_datasets.cli import main
 
 def write_log(path: Path, right: list[int], samples: int) -> Path:
     """A log in which so many of each problem's samples are right."""
-    found = [
+    logged = [
         EvalSample(
             id=f"p{number}",
             epoch=epoch + 1,
@@ -39,7 +39,7 @@ def write_log(path: Path, right: list[int], samples: int) -> Path:
         model="mockllm/model",
         config=EvalConfig(epochs=samples),
     )
-    write_eval_log(EvalLog(status="success", eval=spec, samples=found), str(path))
+    write_eval_log(EvalLog(status="success", eval=spec, samples=logged), str(path))
     return path
 
 

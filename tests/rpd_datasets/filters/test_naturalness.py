@@ -33,15 +33,15 @@ FOREIGN = (
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "said"),
+    ("options", "error", "message"),
     [
         ({"student": "openai:http://127.0.0.1:1/v1#m"}, InputError, "use hf:MODEL"),
         ({"student": "SmolLM2"}, SpecError, "hf:model-id"),
         ({"student": "hf:x", "student_share": 1.0}, InputError, r"in \[0, 1\), got 1.0"),
     ],
 )
-def test_what_is_no_student_is_refused(options: dict, error: type, said: str):
-    with pytest.raises(error, match=said):
+def test_what_is_no_student_is_refused(options: dict, error: type, message: str):
+    with pytest.raises(error, match=message):
         FilterConfig(**options)
 
 
@@ -50,7 +50,9 @@ def test_what_is_no_student_is_refused(options: dict, error: type, said: str):
 def test_solutions_in_another_language_are_less_natural_and_left_out(tmp_path: Path):
     student = f"hf:{smollm2.smollm2()}"
     model: Any = load_chat(student)
-    plain, foreign = ([model.surprise(PROBLEM, one) for one in some] for some in (PLAIN, FOREIGN))
+    plain, foreign = (
+        [model.surprise(PROBLEM, text) for text in texts] for texts in (PLAIN, FOREIGN)
+    )
     assert 0 < max(plain) < min(foreign)
     # A mean per token: a text that repeats itself surprises less.
     assert model.surprise(PROBLEM, f"{PLAIN[0]}\n{PLAIN[0]}") < plain[0]
