@@ -40,7 +40,7 @@ PARTIAL = (
 
 
 class Journal:
-    """What was found out about each problem, on disk: one SQLite file, made if it is not there.
+    """What is known of each problem, in one SQLite file.
 
     `fingerprint` is what decides the scores beside the problem, and `filters` name the carried
     columns that scoring looks at.

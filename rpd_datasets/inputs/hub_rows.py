@@ -16,11 +16,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 class HubRows:
     """The rows of a dataset on the Hub, pinned to the commit that its revision names now.
 
-    Args:
-        streaming (`bool`): Read row by row; otherwise download, or use the cache without the Hub.
-
-    Raises:
-        InputError: The Hub cannot be reached, or lacks the dataset, configuration or split.
+    `streaming` reads row by row; otherwise they are downloaded, or come from the cache.
     """
 
     def __init__(

@@ -125,19 +125,18 @@ def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     """Take apart a row with a problem and one solution."""
     if columns.problem not in row.values:
         yield _rejected(row, _missing(columns.problem))
-    else:
-        extra = without(row.values, columns.problem, columns.solution)
-        problem, solution = row.values[columns.problem], row.values.get(columns.solution)
-        yield _one_solution(row, asked(problem), reply_text(solution), extra)
+        return
+    extra = without(row.values, columns.problem, columns.solution)
+    problem, solution = row.values[columns.problem], row.values.get(columns.solution)
+    yield _one_solution(row, asked(problem), reply_text(solution), extra)
 
 
 def conversation_row(
     row: Row, columns: Columns, turn: int | None = None
 ) -> Iterator[Problem | Rejected]:
-    """Take apart a row with questions and answers as messages, as in OpenThoughts3.
+    """Take apart a row with messages, `{"from", "value"}` or `{"role", "content"}` each.
 
-    Messages are `{"from": "human" | "gpt", "value": ...}` or `{"role": ..., "content": ...}`. The
-    solution is the last answer, or number `turn`; the problem is everything before it.
+    The solution is the last answer, or number `turn`; the problem is everything before it.
     """
     turns = row.values.get(columns.conversations)
     if isinstance(turns, dict) and all(isinstance(value, list) for value in turns.values()):

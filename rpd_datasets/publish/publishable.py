@@ -32,11 +32,7 @@ REPLACED: Mapping[RepoType, tuple[str, ...]] = {
 
 
 def publishable(folder: Path) -> tuple[RepoType, dict[str, Path]]:
-    """The kind of a folder that `rpd curate` or a recipe made, and its files to publish, by name.
-
-    Raises:
-        InputError: The folder is neither, or not complete.
-    """
+    """The kind of a folder that `rpd curate` or a recipe made, and its files to publish."""
     if not folder.is_dir() and folder.with_name(f"{folder.name}.partial").is_dir():
         raise InputError(f"{folder} is not finished: run the same rpd curate again to continue")
     if not folder.is_dir():

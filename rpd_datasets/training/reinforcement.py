@@ -159,10 +159,7 @@ def reinforcement_steps(problems: int, training: Any) -> int:
 def choose_rollouts(
     options: ReinforcementOptions, training: Any, model: Any, *, on_cpu: bool
 ) -> str:
-    """Set what samples completions in a run's `GRPOConfig`, and return its name.
-
-    `on_cpu` is whether the recipe itself, not a dry run, asks for the CPU.
-    """
+    """Set what samples completions in a run's `GRPOConfig`, and return its name."""
     import torch
 
     sampler: str = options.rollouts

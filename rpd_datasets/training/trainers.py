@@ -96,10 +96,8 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
     """A GRPO trainer with an exact adapter and base, and without padding.
 
     TRL pads all completions of a step to the longest; here each micro-batch is trimmed to its own
-    longest prompt and completion. `tokens/computed` and `tokens/useful` are logged.
-
-    `sampling/avoided_drift` is what [`keep_base_exact`] logs. `change` maps advantages after the
-    group's scaling to advantages.
+    longest prompt and completion. It logs `tokens/computed`, `tokens/useful` and, from
+    [`keep_base_exact`], `sampling/avoided_drift`. `change` maps scaled advantages.
     """
 
     class Exact(kind):  # type: ignore[misc]

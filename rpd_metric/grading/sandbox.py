@@ -15,8 +15,8 @@ kernel kills everything it started. What makes each of these certain:
     else:     bwrap (all of it)                                          > prlimit > python
 
 System calls that would hold memory outside these limits are refused, as are those of other
-architectures; on machines other than x86-64 and 64-bit ARM, none is. At most as many sandboxes run
-at once as the machine has processors, whatever processes of a user start them.
+architectures; on machines other than x86-64 and 64-bit ARM, none is. A user's processes together
+run at most as many sandboxes at once as the machine has processors.
 
 What is left open: memory is limited per process, so a program may use `processes` times
 `memory`, and `disk` twice; side channels and kernel bugs are not addressed. Needs Linux,

@@ -86,8 +86,7 @@ class EmbeddingServer:
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode `n` texts as an `(n, d)` float32 array, in order; equal texts travel once.
 
-        Raises:
-            [`ServerError`]: The server refused, stayed away, or sent no usable vectors.
+        Raises [`ServerError`].
         """
         distinct = list(dict.fromkeys(texts))
         if not distinct:

@@ -94,11 +94,6 @@ class FlowStats:
 class Flow:
     """A chat model around another: answers from the store what it holds, sends equal requests once,
     repeats what failed for a passing reason. Serves one event loop at a time.
-
-    Args:
-        chat ([`Chat`]): The client; it makes one attempt per call and raises [`ServerError`].
-        options ([`RequestOptions`], *optional*): How requests are sent.
-        store ([`~store.Replies`], *optional*): Where replies are looked up and kept.
     """
 
     def __init__(
@@ -162,8 +157,8 @@ class Flow:
             self._check()
 
     def drain(self, seconds: float = DRAIN_SECONDS) -> None:
-        """Start no new request; calls raise [`Interrupted`] once what is in flight has ended, for
-        which it has so many seconds. May be called from a signal handler or another thread.
+        """Start no new request; calls raise [`Interrupted`] once what is in flight has ended, at
+        most so many seconds later. May be called from a signal handler or another thread.
         """
         where = " (replies so far are in the store)" if self.store else ""
         message = f"stopped on request; run the same command again to continue{where}"

@@ -120,9 +120,9 @@ async def _exchange(
 
 
 async def _read(address: Address, response: httpx.Response, most: int) -> str:
-    """The text of a response. Of an error that cannot be read the status says enough.
+    """The text of a response of at most so many bytes, as sent and unpacked.
 
-    Raises [`ServerError`] if it has more bytes, as sent or unpacked, or cannot be decoded.
+    Raises [`ServerError`]. Of an error that cannot be read the status says enough.
     """
     encoding = response.headers.get("content-encoding", "identity").lower()
     gzip = zlib.decompressobj(wbits=31) if encoding == "gzip" else None
@@ -149,10 +149,7 @@ def _models(address: Address) -> dict[str, dict[str, Any]]:
 
 
 def only_model(address: Address) -> str:
-    """The name of the one model that an OpenAI-style server lists.
-
-    Raises [`SpecError`] where it lists none or several, and [`ServerError`].
-    """
+    """The one model that an OpenAI-style server lists. Raises [`SpecError`], [`ServerError`]."""
     try:
         names = list(_models(address))
     except ServerError as error:

@@ -80,9 +80,7 @@ def load_embedder(spec: str | Embedder, **options: Any) -> Embedder:
     """Load the encoder that a spec names; the same spec and options give the same object.
 
     An object with an `encode` method is returned as it is. `options` are the fields of
-    [`~embedders.EmbedderOptions`].
-
-    Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
+    [`~embedders.EmbedderOptions`]. Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
     """
     if not isinstance(spec, str):
         if not callable(getattr(spec, "encode", None)):

@@ -7,16 +7,18 @@ retries and the store of replies belong to the chat callable that is passed in (
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, give_up, judge_reply
+from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
 from rpd_metric.reasons import Reason
@@ -113,14 +115,9 @@ class ChatSummarizer:
 
     async def summarize(self, problem: str | None, solutions: Sequence[str]) -> list[Summary]:
         """Extract the steps of each solution, all of them at once."""
-        tasks = [asyncio.ensure_future(self._extract(problem, text)) for text in solutions]
-        try:
-            summaries = list(await asyncio.gather(*tasks))
-        finally:
-            # After a bug or a cancellation, no request of this problem may run on unattended.
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        extract = partial(self._extract, problem)
+        async with aclosing(run_bounded(solutions, extract, max_in_flight=len(solutions))) as parts:
+            summaries = [summary async for summary in parts]
         usable = (text for text, summary in zip(solutions, summaries, strict=True) if summary.ok)
         words = [set(text.split()) for text in usable]
         if self._constant and any(

@@ -96,10 +96,9 @@ class ExtractiveSummarizer:
 
 
 def telling_passages(problem: str | None, solution: str) -> list[Passage]:
-    """The passages of a solution that may represent a phase of it.
+    """The passages of a solution that may represent a phase of it, each after its heading.
 
-    Headings precede what they head. Passages that only state the answer or repeat the problem
-    are left out, as long as any others remain.
+    Those that only state the answer or repeat the problem are left out, if any others remain.
     """
     telling: list[Passage] = []
     known = set(_WORD.findall((problem or "").lower()))

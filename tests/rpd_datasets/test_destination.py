@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from parts.curate_rows import write_rows
+from parts.kill_loop import contents
 from parts.recipe_scripts import script
 from rpd_datasets.cli import main
 from rpd_datasets.training.merging import merge
@@ -21,14 +22,6 @@ TINY = ("--num-problems", "2", "--num-solutions", "2", "--embedder", "static", "
 
 def curate(*arguments: object) -> int:
     return main(["curate", *map(str, arguments), *TINY, "--no-require-complete"])
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.fixture
