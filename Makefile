@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test test-all test-lowest lint docs fresh dist bench bench-corpus distances pictures loop-strategies loop-gpu kill-loop real-servers grpo-vllm system clean
+.PHONY: help demo test test-all test-lowest lint docs fresh dist bench bench-corpus distances teach pictures loop-strategies loop-gpu kill-loop real-servers grpo-vllm system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -97,6 +97,9 @@ bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 pro
 
 distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../shared/data (15 minutes)
 	PYTHONPATH=.:tests HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/strategies.py
+
+teach: $(VENV)/installed  ## Teach the encoder of `taught` again, from ../shared/data (20 minutes)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.teach
 
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
 	PYTHONPATH=.:tests $(BIN)/python -m benchmarks.pictures

@@ -21,7 +21,6 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import itertools
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import Any
 import numpy as np
 from machine import markdown
 
+from benchmarks.teach import splits
 from parts.recorded_groups import RecordedGroups, read_lines
 from rpd_datasets.judging.auroc import (
     Estimate,
@@ -45,9 +45,10 @@ from rpd_datasets.judging.labels import Labels
 from rpd_datasets.select import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.core import problem_score
-from rpd_metric.distance.distances import load_distance
+from rpd_metric.distance.distances import DISTANCES, load_distance
 from rpd_metric.distance.diversity import group_distances, score_by_groups
 from rpd_metric.distance.evidence import Evidence
+from rpd_metric.distance.strategy import TAUGHT_SHARES, half_linked, taught_parts
 from rpd_metric.metrics.matrices import gather
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run
@@ -65,6 +66,8 @@ FILES = {
     "train": "strategy_bench/train.jsonl",
     "long": "long_cot/labelled.jsonl",
 }
+# For measuring only; without a chat model's steps.
+PROGRAMS = "code_approaches/dev.jsonl"
 # What a calibration curve calls each source of steps.
 CURVE_STEPS = {"LLM": "chat", "extractive": "extractive", "": ""}
 PICKED = 3
@@ -77,9 +80,10 @@ SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 STRATEGY = ("LLM", "strategy")
 GROUPS = ("groups", "groups")
 GROUPS_THEN_DISTANCE = ("groups", "groups, then strategy")
-# The one thing without a chat model that was found to see through wording; no part of the product.
-NUMBERS = ("", "numbers")
-PIECES_AND_NUMBERS = ("", "pieces and numbers")
+TAUGHT = ("", "taught")
+# The parts of `taught` alone; no part of the product.
+ENCODER = ("", "taught without expressions")
+EXPRESSIONS = ("", "expressions")
 # Sources of steps, and the distances that read them.
 METHODS: tuple[Method, ...] = (
     GROUPS,
@@ -87,9 +91,10 @@ METHODS: tuple[Method, ...] = (
     STRATEGY,
     ("LLM", "combined"),
     ("LLM", "rpd"),
+    TAUGHT,
+    ENCODER,
+    EXPRESSIONS,
     ("", "pieces"),
-    NUMBERS,
-    PIECES_AND_NUMBERS,
     ("", "raw"),
     ("extractive", "rpd"),
 )
@@ -119,7 +124,7 @@ def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
     labels = Labels.of(row)
     assert labels is not None, "every row needs strategy labels"
     problem, solutions = row["problem"], row["solutions"]
-    kinds = ("statement", "pieces", "methods", "text")
+    kinds = ("statement", "pieces", "methods", "text", *DISTANCES["taught"].reads)
     found = {"": gather(kinds, problem, solutions, None, encoder)}
     summaries = run(ExtractiveSummarizer().summarize(problem, solutions))
     sources = {"extractive": [list(summary.steps) for summary in summaries]}
@@ -131,20 +136,12 @@ def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
     return Case(row, labels, found)
 
 
-def number_distances(solutions: Sequence[str]) -> Array:
-    """Jaccard distances of the sets of numbers that occur; a half where two have none.
-
-    Another strategy passes through other intermediate values, whatever the language.
-    """
-    found = []
-    for text in solutions:
-        whole = re.sub(r"(?<=\d)[,\s](?=\d{3}\b)", "", text)  # 1,000 is one number
-        found.append({float(one) for one in re.findall(r"\d+(?:\.\d+)?", whole.replace(",", "."))})
-    distances = np.zeros((len(found), len(found)))
-    for i, j in itertools.combinations(range(len(found)), 2):
-        either = len(found[i] | found[j])
-        distances[i, j] = 1 - len(found[i] & found[j]) / either if either else 0.5
-    return distances + distances.T
+def part_of_taught(method: Method, evidence: Evidence) -> Array:
+    """`taught` without the expressions, or they alone."""
+    *by_encoder, expressions = taught_parts(evidence)
+    if method == EXPRESSIONS:
+        return half_linked(expressions)
+    return half_linked(sum(a * b for a, b in zip(TAUGHT_SHARES, by_encoder, strict=False)))
 
 
 class RecordedReader:
@@ -175,30 +172,39 @@ class Problems:
         self.matrices = {
             method: [load_distance(method[1])(case.evidence[method[0]]) for case in cases]
             for method in METHODS
-            if method[0] != "groups" and method not in (NUMBERS, PIECES_AND_NUMBERS)
+            if method[0] in cases[0].evidence and method not in (ENCODER, EXPRESSIONS)
         }
-        numbers = [number_distances(case.row["solutions"]) for case in cases]
-        halves = zip(self.matrices["", "pieces"], numbers, strict=True)
-        self.matrices[NUMBERS] = numbers
-        self.matrices[PIECES_AND_NUMBERS] = [(one + other) / 2 for one, other in halves]
+        for part in (ENCODER, EXPRESSIONS):
+            self.matrices[part] = [part_of_taught(part, case.evidence[""]) for case in cases]
         if self.groups:
             found = list(zip(self.groups, self.matrices[STRATEGY], strict=True))
             self.matrices[GROUPS] = [group_distances(a.groups, 0 * b) for a, b in found]
             self.matrices[GROUPS_THEN_DISTANCE] = [group_distances(a.groups, b) for a, b in found]
         self.several = np.array([any(one for *_, one in case.labels.pairs()) for case in cases])
 
-    def pairs(self, method: Method) -> tuple[list[Array], list[Array]]:
-        """Per problem, the distances of the labelled pairs, and whether they differ."""
+    def pairs(self, method: Method, reading: str = "") -> tuple[list[Array], list[Array]]:
+        """Per problem, the distances of the labelled pairs, and whether they differ; of programs
+        maybe those alone that differ in the one language and agree across two (`"one language"`),
+        or all across two.
+        """
         distances, different = [], []
         for case, matrix in zip(self.cases, self.matrices[method], strict=True):
             labelled = case.labels.pairs()
+            if reading:
+                languages = case.row["languages"]
+                one = reading == "one language"
+                labelled = [
+                    (i, j, differs)
+                    for i, j, differs in labelled
+                    if (languages[i] == languages[j]) == (one and differs)
+                ]
             distances.append(np.array([matrix[i, j] for i, j, _ in labelled], dtype=float))
             different.append(np.array([differs for *_, differs in labelled], dtype=bool))
         return distances, different
 
-    def aurocs(self, method: Method) -> dict[str, Floats]:
+    def aurocs(self, method: Method, reading: str = "") -> dict[str, Floats]:
         """Pooled and within, in every resample."""
-        wins = count_wins(*self.pairs(method))
+        wins = count_wins(*self.pairs(method, reading))
         return {
             "pooled": pooled_auroc(wins, self.weights),
             "within": within_auroc(wins, self.weights),
@@ -260,6 +266,21 @@ def print_figures(sets: Mapping[str, Problems], figure: str) -> None:
         values.append({"distance": "by chance"} | chances)
     print(f"{markdown(values)}\n\nMinus `strategy`, LLM steps, paired by problem:\n")
     print(markdown([gain for gain in gains if gain["distance"] != _name(STRATEGY)]), "\n")
+
+
+def print_without_steps(seventh: Problems, programs: Problems) -> None:
+    """AUROCs where no chat model wrote steps, those of programs in three readings."""
+    columns = [("held-back seventh", seventh, ""), ("programs", programs, "")]
+    columns += [(f"programs, {one}", programs, one) for one in ("two languages", "one language")]
+    rows = []
+    for method in METHODS:
+        if method in programs.matrices:
+            row: dict[str, object] = {"distance": _name(method)}
+            for name, problems, reading in columns:
+                for measure, found in problems.aurocs(method, reading).items():
+                    row[f"{name} {measure}"] = f"{estimate(found)}"
+            rows.append(row)
+    print(f"{markdown(rows)}\n")
 
 
 def _name(method: Method) -> str:
@@ -331,12 +352,12 @@ def draw(sets: Mapping[str, Problems], path: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    left_out = (GROUPS, NUMBERS, PIECES_AND_NUMBERS)
+    left_out = (GROUPS, ENCODER, EXPRESSIONS)
     drawn = [method for method in METHODS if method not in left_out]
     figure = Figure(figsize=(7.6, 3.6), layout="constrained")
     axes = figure.subplots()
     for shift, (name, colour) in enumerate(
-        (("train", "#4477aa"), ("dev", "#66ccee"), ("controlled", "#ee6677"))
+        (("natural", "#4477aa"), ("dev", "#66ccee"), ("controlled", "#ee6677"))
     ):
         found = [estimate(sets[name].aurocs(method)["pooled"]) for method in drawn]
         values = np.array([[one.value, one.low, one.high] for one in found], dtype=float)
@@ -369,12 +390,21 @@ def main() -> None:
     args = parser.parse_args()
     encoder = load_embedder(args.embedder)
     replies = RecordedGroups.of_sets(args.data / "strategy_bench")
-    sets = {}
-    for name, file in FILES.items():
-        rows = read_lines(args.data / file)[: args.limit]
-        sets[name] = Problems([case_of(row, encoder) for row in rows], replies, args.num_bootstrap)
+
+    def measured(rows: Sequence[dict[str, Any]]) -> Problems:
+        cases = [case_of(row, encoder) for row in rows[: args.limit]]
+        return Problems(cases, replies, args.num_bootstrap)
+
+    sets = {name: measured(read_lines(args.data / file)) for name, file in FILES.items()}
+    held = splits(args.data, trial=False)
+    # Half of train taught the encoder; the calibration curves of other distances are of all.
+    natural = {row["problem_id"] for row in held["natural"]}
+    cases = [case for case in sets["train"].cases if case.row["problem_id"] in natural]
+    shown = {"natural": Problems(cases, replies, args.num_bootstrap), **sets}
+    for part in (TAUGHT, ENCODER):
+        del sets["train"].matrices[part]
     print(f"{encoder.name}, {args.num_bootstrap} resamples of the problems, seed 0.\n")
-    for name, problems in sets.items():
+    for name, problems in shown.items():
         several = problems.several.sum()
         matter = sum(case.labels.choice_matters(PICKED) for case in problems.cases)
         print(
@@ -383,9 +413,12 @@ def main() -> None:
         )
     print()
     for figure in ("aurocs", "triples", "ranking"):
-        print_figures(sets, figure)
+        print_figures(shown, figure)
+    print_without_steps(
+        measured(held["held-back seventh"]), measured(read_lines(args.data / PROGRAMS))
+    )
     if args.picture:
-        draw(sets, args.picture)
+        draw(shown, args.picture)
     found = curves(sets, args.embedder)
     if args.write_curves:
         lines = ",\n".join(f"  {json.dumps(asdict(curve))}" for curve in found)

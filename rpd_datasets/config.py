@@ -142,7 +142,7 @@ class CurationConfig:
         AUTO,
         "rank problems by a distance (Algorithm 1), by the number of strategies that a chat model "
         "finds (groups), at random, or by a judge (llm); auto is groups with a chat model, else "
-        "pieces",
+        "taught with minilm and pieces with other embedders",
         group="choice",
         metavar="BY",
         choices=PROBLEM_CHOICES,
@@ -233,7 +233,8 @@ class CurationConfig:
             if value not in known:
                 raise InputError(f"unknown {name} {value!r}; use one of {', '.join(known)}")
         automatic = [name for name in ("problems", "solutions") if getattr(self, name) == AUTO]
-        default = "pieces"  # the most accurate on labelled problems, see docs/distances.md
+        # The most accurate on labelled problems, see docs/distances.md; `taught` is made of minilm.
+        default = "taught" if self.embedder in ("minilm", "taught") else "pieces"
         if automatic and asks_chat_model(self.summarizer):
             default = GROUPS if self.selection in GREEDY else WITHIN_GROUPS
         settled: dict[str, Any] = dict.fromkeys(automatic, default)
@@ -324,9 +325,11 @@ class CurationConfig:
 
     @property
     def reads_steps(self) -> bool:
-        """Whether steps are made: some choice reads them, or they are cheap (`"pieces"`)."""
+        """Whether steps are made: some choice reads them, or they are cheap: for distances that
+        read texts, without a chat model.
+        """
         names = (self.problems, self.solutions)
-        if "pieces" in names and not asks_chat_model(self.summarizer):
+        if {"pieces", "taught"} & {*names} and not asks_chat_model(self.summarizer):
             return True
         compared = [distance for name in names if (distance := distance_of(name))]
         return "llm" in names or any(DISTANCES[name].reads_steps for name in compared)

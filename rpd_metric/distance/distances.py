@@ -2,8 +2,8 @@
 or an entry point of the group `rpd.distances` in another package.
 
 `rpd` stays what the paper says it is; `rpd_first` is Algorithm 3 to the letter; `summary`, `raw`
-and `random` are the paper's baselines (Sec. 4.1); `strategy`, `pieces` and `combined` are this
-project's own. Choosing by such a matrix is left to `rpd_datasets/select.py`.
+and `random` are the paper's baselines (Sec. 4.1); `strategy`, `pieces`, `taught` and
+`combined` are this project's own. Choosing by such a matrix is left to `rpd_datasets/select.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from rpd_metric.distance.core import Ties, rpd_matrix
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence, Matrix, cosine_distances
-from rpd_metric.distance.strategy import combined, pieces, strategy
+from rpd_metric.distance.strategy import combined, pieces, strategy, taught
 from rpd_metric.plugins import Registry, border, checked_distances
 
 
@@ -115,6 +115,13 @@ _OURS = (
         ("statement", "pieces", "methods"),
         "`pieces`, this project's own: two solutions' texts in pieces of 40 words, and the methods "
         "they name",
+    ),
+    Distance(
+        "taught",
+        taught,
+        ("taught", "taught statement", "expressions"),
+        "`taught`, this project's own: two solutions' texts in pieces of 40 words, read by an "
+        "encoder that was taught what a strategy is, and the expressions that they pass through",
     ),
     Distance(
         "summary",

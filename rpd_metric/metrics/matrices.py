@@ -16,7 +16,9 @@ from rpd_metric.distance.core import Ties, rpd_matrix
 from rpd_metric.distance.distances import Distance, load_distance
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.models.embedders import Embedder
+from rpd_metric.models.kinds import load_embedder
 from rpd_metric.plugins import border, checked_vectors
+from rpd_metric.steps.expressions import expressions
 from rpd_metric.steps.passages import answer_part, word_spans
 from rpd_metric.steps.vocabulary import find_methods, known_methods
 
@@ -29,6 +31,8 @@ CHUNK_WORDS = 150
 # as well as all of them, and bound what a reasoning trace costs.
 PIECE_WORDS = 40
 MOST_PIECES = 8
+# Of these kinds of texts the taught encoder makes the vectors, whatever the embedder is.
+TAUGHT_KINDS = ("taught", "taught statement")
 
 
 def distance_matrices(
@@ -61,11 +65,18 @@ def gather(
     """Read texts of these kinds and encode them; see [`distance_matrices`]."""
     filled: Steps = steps if steps is not None else [()] * len(solutions)
     texts = {kind: READINGS[kind](problem, solutions, filled) for kind in kinds}
-    encoded = _encoded((read for kind, read in texts.items() if kind != "methods"), embedder)
-    vectors = {
-        kind: _rarities(read) if kind == "methods" else _rows(read, encoded)
-        for kind, read in texts.items()
-    }
+    counted = {"methods": _rarities, "expressions": _occurrences}
+    taught = [kind for kind in texts if kind in TAUGHT_KINDS]
+    others = [kind for kind in texts if kind not in (*counted, *taught)]
+    encoded = _encoded([texts[kind] for kind in others], embedder)
+    vectors = {kind: _rows(texts[kind], encoded) for kind in others}
+    if taught:
+        threads = getattr(getattr(embedder, "options", None), "threads", 1)
+        encoded = _encoded(
+            [texts[kind] for kind in taught], load_embedder("taught", threads=threads)
+        )
+        vectors |= {kind: _rows(texts[kind], encoded) for kind in taught}
+    vectors |= {kind: count(texts[kind]) for kind, count in counted.items() if kind in texts}
     return Evidence(problem, len(solutions), texts, vectors, seed)
 
 
@@ -125,6 +136,16 @@ def _rarities(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
     return rows
 
 
+def _occurrences(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
+    """Per solution one row, 1 in the place of each expression of the problem that it has."""
+    own = [[set(text.splitlines()) for text in texts] for texts in read]
+    places = sorted(set().union(*(found for texts in own for found in texts)))
+    return [
+        np.array([[place in found for place in places] for found in texts], dtype=np.float32)
+        for texts in own
+    ]
+
+
 def _pieces_read(solution: str) -> list[str]:
     """The pieces of a solution that are read, evenly spaced from first to last."""
     pieces = _in_pieces(answer_part(solution), PIECE_WORDS)
@@ -142,6 +163,12 @@ def _in_pieces(text: str, size: int) -> list[str]:
 
 def _kept(steps: Sequence[str]) -> list[str]:
     return [step for step in steps if step.strip()]
+
+
+def _expressions(problem: str, solution: str) -> list[str]:
+    if not solution.strip():
+        return []
+    return ["\n".join(sorted(expressions(answer_part(solution)) - expressions(problem)))]
 
 
 def _method_names(solution: str) -> list[str]:
@@ -162,4 +189,9 @@ READINGS: Mapping[str, Reading] = {
     "pieces": lambda _problem, solutions, _steps: [_pieces_read(text) for text in solutions],
     "methods": lambda _problem, solutions, _steps: [_method_names(text) for text in solutions],
     "statement": lambda problem, solutions, _steps: [[problem] for _ in solutions],
+    "taught": lambda _problem, solutions, _steps: [_pieces_read(text) for text in solutions],
+    "taught statement": lambda problem, solutions, _steps: [[problem] for _ in solutions],
+    "expressions": lambda problem, solutions, _steps: [
+        _expressions(problem, text) for text in solutions
+    ],
 }

@@ -52,7 +52,7 @@ class MiniLM:
     def __init__(self, folder: Path, dtype: Dtype = "float32") -> None:
         weights = {
             name: weight.to(getattr(torch, dtype)) if weight.is_floating_point() else weight
-            for name, weight in load_file(folder / "model.safetensors").items()
+            for name, weight in self._weights(folder).items()
         }
         self._words = weights["embeddings.word_embeddings.weight"]
         self._places = weights["embeddings.position_embeddings.weight"]
@@ -64,9 +64,17 @@ class MiniLM:
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(LONGEST)
 
+    def _weights(self, folder: Path) -> Weights:
+        return load_file(folder / "model.safetensors")
+
+    def pieces(self, text: str) -> list[int]:
+        """The word pieces that are read of a text."""
+        pieces: list[int] = self._tokenizer.encode(text).ids
+        return pieces
+
     def blocks(self, texts: Sequence[str]) -> list[tuple[list[int], Pieces]]:
         """For each block of texts that no vector depends on: their positions and word pieces."""
-        pieces = [self._tokenizer.encode(text).ids for text in texts]
+        pieces = [self.pieces(text) for text in texts]
         blocks: list[tuple[list[int], list[list[int]]]] = []
         rows = BLOCK
         for place in sorted(range(len(pieces)), key=lambda place: len(pieces[place])):
@@ -94,14 +102,18 @@ class MiniLM:
 
     def __call__(self, texts: Pieces) -> torch.Tensor:
         """The texts' vectors of unit length, as `(len(texts), 384)`."""
-        runs = [(len(list(alike)), length) for length, alike in groupby(map(len, texts))]
+        hidden = self.hidden(texts, LAYERS)
+        means = [run.sum(1) / run.shape[1] for run in by_run(hidden, runs_of(texts))]
+        return functional.normalize(torch.cat(means), p=2, dim=1)
+
+    def hidden(self, texts: Pieces, layers: int) -> torch.Tensor:
+        """What the first so many layers make of the texts' word pieces, as `(pieces, 384)`."""
         pieces = torch.tensor([piece for text in texts for piece in text])
         places = torch.cat([torch.arange(len(text)) for text in texts])
         hidden = self._norm(self._words[pieces] + self._first_sentence + self._places[places])
-        for layer in self.layers:
-            hidden = layer(hidden, runs)
-        means = [run.sum(1) / run.shape[1] for run in _by_run(hidden, runs)]
-        return functional.normalize(torch.cat(means), p=2, dim=1)
+        for layer in self.layers[:layers]:
+            hidden = layer(hidden, runs_of(texts))
+        return hidden
 
     def get_embedding_dimension(self) -> int:
         """Length of the vectors."""
@@ -125,21 +137,26 @@ class _Layer:
         """From `(rows, 384)` to the same."""
         packed = _packed(hidden)
         parts = (
-            _by_run(_plain(linear(packed)), runs) for linear in (self.query, self.key, self.value)
+            by_run(_plain(linear(packed)), runs) for linear in (self.query, self.key, self.value)
         )
-        seen = torch.cat([_attention(*run) for run in zip(*parts, strict=True)])
+        seen = torch.cat([attention(*run) for run in zip(*parts, strict=True)])
         hidden = self.joined_norm(_plain(self.joined(_packed(seen))) + hidden)
         changed = self.narrow(functional.gelu(self.wide(_packed(hidden))))
         return self.narrow_norm(_plain(changed) + hidden)
 
 
-def _by_run(rows: torch.Tensor, runs: Runs) -> list[torch.Tensor]:
+def runs_of(texts: Pieces) -> Runs:
+    """The runs of these texts."""
+    return [(len(list(alike)), length) for length, alike in groupby(map(len, texts))]
+
+
+def by_run(rows: torch.Tensor, runs: Runs) -> list[torch.Tensor]:
     """The rows of each run of texts, as `(texts, length, 384)`."""
     parts = rows.split([count * length for count, length in runs])
     return [part.view(*run, WIDTH) for part, run in zip(parts, runs, strict=True)]
 
 
-def _attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
     """From `(texts, length, 384)` each to `(texts * length, 384)`; each text sees itself."""
     heads = (*query.shape[:2], HEADS, WIDTH // HEADS)
     seen = functional.scaled_dot_product_attention(

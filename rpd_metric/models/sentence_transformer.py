@@ -46,9 +46,15 @@ def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
     return SentenceTransformerEmbedder("minilm", str(minilm_path()), options)
 
 
+def load_taught(options: EmbedderOptions) -> SentenceTransformerEmbedder:
+    """Load all-MiniLM-L6-v2 with the layers of `taught.npz`; see `taught.py`."""
+    return SentenceTransformerEmbedder("taught", str(minilm_path()), options)
+
+
 class SentenceTransformerEmbedder:
     """A sentence-transformers model, an id or a folder, on any device; `"minilm"` names
-    all-MiniLM-L6-v2. Raises [`MissingExtraError`] and [`ModelError`].
+    all-MiniLM-L6-v2, and `"taught"` the one with taught layers, on a CPU. Raises
+    [`MissingExtraError`] and [`ModelError`].
     """
 
     def __init__(self, name: str, model_path: str, options: EmbedderOptions | None = None) -> None:
@@ -62,10 +68,15 @@ class SentenceTransformerEmbedder:
 
                 found = torch.accelerator.current_accelerator(check_available=True)
                 device = options.device or (found.type if found else "cpu")
+                if name == "taught":
+                    from rpd_metric.models.taught import Taught
+
+                    self._model: Any = Taught(Path(model_path), options.dtype)
+                    return
                 if name == "minilm" and device == "cpu":
                     from rpd_metric.models.minilm import MiniLM
 
-                    self._model: Any = MiniLM(Path(model_path), options.dtype)
+                    self._model = MiniLM(Path(model_path), options.dtype)
                     return
                 from sentence_transformers import SentenceTransformer
 

@@ -19,7 +19,8 @@ CHAT = "tgi:http://localhost:1"
 @pytest.mark.parametrize(
     ("options", "choice", "distance"),
     [
-        ({}, "pieces", "pieces"),
+        ({"embedder": "minilm"}, "taught", "taught"),
+        ({"embedder": "static"}, "pieces", "pieces"),
         ({"summarizer": CHAT}, "groups", "strategy"),
         ({"summarizer": CHAT, "selection": "exact"}, "strategy", "strategy"),
     ],
@@ -80,9 +81,10 @@ def test_what_may_choose_is_known_without_a_look_at_installed_packages():
         CurationConfig(problems="nonsense")
 
 
-def test_pieces_asks_no_chat_model_for_steps_that_it_does_not_read():
-    assert CurationConfig(problems="pieces", solutions="pieces").reads_steps
-    assert not CurationConfig(problems="pieces", solutions="pieces", summarizer=CHAT).reads_steps
+@pytest.mark.parametrize("by", ["pieces", "taught"])
+def test_no_chat_model_is_asked_for_steps_that_the_distance_does_not_read(by):
+    assert CurationConfig(problems=by, solutions=by).reads_steps
+    assert not CurationConfig(problems=by, solutions=by, summarizer=CHAT).reads_steps
 
 
 def test_the_papers_set_up_and_its_presets_use_the_papers_distances():

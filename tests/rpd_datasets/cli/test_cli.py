@@ -64,7 +64,7 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
     card = DatasetCard.load(out / "README.md")
     verdict = manifest["outcome"]["verdict"]
     assert verdict["word"] == "good"
-    assert "pieces" in verdict["reason"]
+    assert "taught" in verdict["reason"]
     assert f"**{verdict['word'].capitalize()}**: {verdict['reason']}." in card.text
     first, *lines = outcome_lines(manifest)
     assert first == ("Verdict", f"{verdict['word']}: {verdict['reason']}")

@@ -78,7 +78,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     found = outcome(run, CurationConfig())
     assert found["median_distance"] == {
         "by": "rpd",
-        "selected_by": "pieces",
+        "selected_by": "taught",
         "chosen": 0.55,
         "random": 0.4,
         "all_problems": 0.3,

@@ -1,0 +1,58 @@
+"""The taught encoder: the file that is shipped, and that it sees what its statement says."""
+
+import json
+
+import numpy as np
+import pytest
+
+from parts.recorded_groups import SHARED
+from rpd_datasets.judging.auroc import count_wins, pooled_auroc, within_auroc
+from rpd_datasets.judging.labels import Labels
+from rpd_metric.errors import ModelError
+from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.models import taught
+from rpd_metric.models.kinds import load_embedder
+
+# On every seventh problem of controlled_train, as in docs/distances.md.
+POOLED_AND_WITHIN = (0.639, 0.711)
+TEXTS = ["Add the roots by Vieta.", "Count the cases modulo 7, one by one.", "", "By induction."]
+
+
+def test_another_file_than_the_shipped_one_is_an_error_that_says_so(tmp_path, monkeypatch):
+    assert taught.FILE.stat().st_size < 8_000_000
+    content = bytearray(taught.FILE.read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "taught.npz").write_bytes(content)
+    monkeypatch.setattr(taught, "FILE", tmp_path / "taught.npz")
+    with pytest.raises(ModelError, match=r"has sha256 .*, not .*Install the package again"):
+        load_embedder("taught", batch_size=3)
+
+
+def test_every_layer_above_the_third_is_changed_and_a_vector_is_of_its_text_alone():
+    changes = taught.read_changes(taught.FILE)
+    assert {name.split(".")[2] for name in changes} == {"3", "4", "5"}
+    assert all(change.abs().max() > 0 for change in changes.values())
+    encoder, untaught = load_embedder("taught"), load_embedder("minilm")
+    vectors = encoder.encode(TEXTS)
+    np.testing.assert_array_equal(encoder.encode(TEXTS[1:2])[0], vectors[1])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    assert not np.allclose(vectors, untaught.encode(TEXTS), atol=0.01)
+
+
+@pytest.mark.slow
+def test_the_shipped_file_has_the_figures_of_its_statement_on_problems_it_never_saw():
+    file = SHARED / "controlled_train.jsonl"
+    if not file.is_file():
+        pytest.skip(f"{file} is not here; the sets are no part of the repository")
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()][::7]
+    distances, different = [], []
+    for row in rows:
+        matrix = distance_matrices(
+            ["taught"], row["problem"], row["solutions"], None, load_embedder("minilm")
+        )["taught"]
+        pairs = Labels.of(row).pairs()
+        distances.append([matrix[i, j] for i, j, _ in pairs])
+        different.append([differs for *_, differs in pairs])
+    wins, ones = count_wins(distances, different), np.ones((1, len(rows)))
+    found = (pooled_auroc(wins, ones)[0], within_auroc(wins, ones)[0])
+    np.testing.assert_allclose(found, POOLED_AND_WITHIN, atol=0.002)
