@@ -38,12 +38,7 @@ from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import pass_at_k
-from rpd_metric.statistics.intervals import (
-    Interval,
-    holm_rows,
-    mean_interval,
-    paired_differences,
-)
+from rpd_metric.statistics.intervals import Interval, holm_rows, mean_interval, paired_differences
 
 PASS, STRATEGIES, APART = "pass@k", "effective strategies", "apart"
 # Where strategies are not known.

@@ -53,9 +53,7 @@ class FilterConfig:
     """What is left out before scoring, see [`filter_problem`]."""
 
     max_mean_tokens: int | None = option(
-        None,
-        "drop problems whose solutions are longer on average (the paper: 14000)",
-        metavar="N",
+        None, "drop problems whose solutions are longer on average (the paper: 14000)", metavar="N"
     )
     min_solutions: int = option(
         2,
@@ -125,10 +123,7 @@ class FilterConfig:
         0.5, "share of a problem's solutions that the student drops", metavar="SHARE"
     )
     filters: tuple[str, ...] = option(
-        (),
-        "apply a filter of another package (repeatable)",
-        name="filter",
-        metavar="NAME[=VALUE]",
+        (), "apply a filter of another package (repeatable)", name="filter", metavar="NAME[=VALUE]"
     )
 
     def __post_init__(self) -> None:

@@ -215,12 +215,7 @@ def test_chances_are_those_that_the_model_gives_text_by_text(tmp_path: Path, mon
 
     from benchmarks.loop_strategies import exact
     from benchmarks.loop_strategies.task import OPENINGS, story
-    from benchmarks.loop_strategies.training import (
-        fine_tune,
-        load,
-        prompt_tokens,
-        solution_tokens,
-    )
+    from benchmarks.loop_strategies.training import fine_tune, load, prompt_tokens, solution_tokens
 
     base, id_ = smollm2.smollm2(), "27x6"
     samples = [(story(id_), text) for text in texts("same", id_, "round")] * 3

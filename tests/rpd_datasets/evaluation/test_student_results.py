@@ -6,14 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from inspect_ai.log import (
-    EvalConfig,
-    EvalDataset,
-    EvalLog,
-    EvalSample,
-    EvalSpec,
-    write_eval_log,
-)
+from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, write_eval_log
 from inspect_ai.scorer import Score
 
 from rpd_datasets.cli import main

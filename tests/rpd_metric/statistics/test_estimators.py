@@ -10,11 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_metric.errors import InputError
-from rpd_metric.statistics.estimators import (
-    cons_at_n,
-    first_k_per_problem,
-    pass_at_k,
-)
+from rpd_metric.statistics.estimators import cons_at_n, first_k_per_problem, pass_at_k
 
 
 @st.composite
