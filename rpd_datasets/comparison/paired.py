@@ -21,7 +21,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, zip_longest
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -97,6 +98,11 @@ class Difference(Interval):
     problems: int
     only: list[Interval] | None = None
     reached: tuple[str, ...] = ()
+
+    @property
+    def tested(self) -> bool:
+        """Whether it has a sentence, and a place in the correction for the whole table."""
+        return self.measure not in (DISTANCE, PLACEBO)
 
     @property
     def family(self) -> tuple[str, str, str, str]:
@@ -230,16 +236,19 @@ def compare(
             "nothing can be compared: no solution is marked as right or wrong, and no problem has "
             "two solutions of both models"
         )
-    tested = [gap for gap in differences if gap.measure not in (DISTANCE, PLACEBO)]
-    families = [
-        [gap.p or 0.0 for gap in family] for _, family in groupby(tested, lambda gap: gap.family)
-    ]
-    corrected = (p for family in holm_rows(families) for p in family)
+    p_values = [[gap.p or 0.0 for gap in family] for family in _families(differences)]
+    corrected = chain.from_iterable(holm_rows(p_values))
     for place, gap in enumerate(differences):
-        if gap.measure not in (DISTANCE, PLACEBO):
+        if gap.tested:
             p = next(corrected)
             differences[place] = replace(gap, p=None if gap.reached else p)
     return differences
+
+
+def _families(differences: Sequence[Difference]) -> list[list[Difference]]:
+    """What is tested, by what one band and one sentence are about."""
+    tested = filter(attrgetter("tested"), differences)
+    return [list(family) for _, family in groupby(tested, attrgetter("family"))]
 
 
 def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
@@ -273,14 +282,14 @@ def _of_solutions(
     """Differences of right solutions, where a problem has two of both models."""
     # A problem whose strategies a chat model could not sort is left out.
     solved = [problem for problem in solved if problem.strategies is not None] or solved
-    by_problem = [figures(problem, base, other) for problem in solved]
-    known = [each for each in by_problem if each is not None]
-    if not known:
+    by_problem = _figures_of(solved, base, other)
+    if not by_problem:
         return
     names, by = (title, base, other), f" ({distance})" if distance else ""
-    variety = np.array([each.variety for each in known])
-    if known[0].only is not None:
-        only = [mean_interval(share) for share in np.transpose([each.only for each in known])]
+    variety = np.array([problem.variety for problem in by_problem])
+    if by_problem[0].only is not None:
+        shares = np.transpose([problem.only for problem in by_problem])
+        only = list(map(mean_interval, shares))
         yield replace(_of_columns(names, STRATEGIES, STRATEGIES, variety), only=only)
         yield from _of_pairs(names, APART, APART, solved, (base, other))
         return
@@ -308,11 +317,9 @@ def _of_pairs(
     sides: tuple[str, str],
 ) -> Iterator[Difference]:
     """How much further apart one solution of each side is than two of one side; p uncorrected."""
-    by_problem = [figures(problem, *sides) for problem in solved]
-    pairs = np.array([(each.within, each.between) for each in by_problem if each is not None])
-    if len(pairs):
+    if pairs := [(problem.within, problem.between) for problem in _figures_of(solved, *sides)]:
         p = chance_apart(solved, *sides)
-        yield replace(_of_columns(names, measure, figure, pairs), p=p)
+        yield replace(_of_columns(names, measure, figure, np.array(pairs)), p=p)
 
 
 def _of_columns(
@@ -386,7 +393,7 @@ def figures(solved: Solved, first: str, second: str) -> Figures | None:
     if (known := solved.strategies) is None:
         return Figures(apart, *pairs)
     times = [Counter(known[place] for place in places) for places in both]
-    counts = np.array([[each[name] for name in times[0] | times[1]] for each in times])
+    counts = np.array([[uses[name] for name in times[0] | times[1]] for uses in times])
     # Of as many draws of either: the figure of fewer solutions is higher or lower on average.
     rng = np.random.default_rng(0)
     subsets = [rng.multivariate_hypergeometric(row, fewest, size=_SUBSETS) for row in counts]
@@ -395,6 +402,11 @@ def figures(solved: Solved, first: str, second: str) -> Figures | None:
     drawn = np.asarray(pass_at_k(counts.sum(axis=1, keepdims=True), counts, fewest))
     only = (drawn * (1 - drawn[::-1])).sum(axis=1) / drawn.sum(axis=1)
     return Figures(effective, *pairs, only.tolist())
+
+
+def _figures_of(solved: Sequence[Solved], first: str, second: str) -> list[Figures]:
+    """Those of all problems where both have two right solutions."""
+    return [found for problem in solved if (found := figures(problem, first, second))]
 
 
 def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:
@@ -422,8 +434,7 @@ def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:
 
 def sentences(differences: Sequence[Difference]) -> list[str]:
     """Whether the data can tell models apart, in plain words."""
-    shown = [gap for gap in differences if gap.measure not in (DISTANCE, PLACEBO)]
-    return [_sentence(list(family)) for _, family in groupby(shown, lambda gap: gap.family)]
+    return list(map(_sentence, _families(differences)))
 
 
 def _sentence(family: Sequence[Difference]) -> str:

@@ -55,13 +55,13 @@ def _column(model: Results, solved: Solved) -> dict[str, Any]:
     """A model's part of a problem: first the solutions that are furthest from the other models'."""
     others = [n for n, owner in enumerate(solved.owners) if owner != model.name]
     far = {n: float(solved.distances[n, others].sum()) for n in solved.of(model.name)}
-    shown = sorted(far, key=lambda n: -far[n])[:EACH]
-    known = solved.strategies or [""] * len(solved.owners)
+    furthest = sorted(far, key=lambda n: -far[n])[:EACH]
+    strategies = solved.strategies or [""] * len(solved.owners)
     return {
         "name": model.name,
         "text": model.right[solved.problem].problem,
         "right": " of ".join(map(str, reversed(model.counts[solved.problem]))),
-        "solutions": [(known[n], solved.texts[n]) for n in shown],
+        "solutions": [(strategies[n], solved.texts[n]) for n in furthest],
     }
 
 

@@ -108,8 +108,8 @@ def _problem(benchmark: Benchmark, row: Mapping[str, Any], place: str, number: i
     if not row.get("test") or not row.get("entry_point"):
         raise InputError(f"{place} has no test and entry_point; use HumanEval's own file")
     # Not `text`: its white space is part of the program.
-    given = [str(row[name]) for name in ("prompt", "entry_point", "test")]
-    return Problem(id_, given[0], tests=partial(FunctionTask, *given))
+    prompt, *tests = (str(row[name]) for name in ("prompt", "entry_point", "test"))
+    return Problem(id_, prompt, tests=partial(FunctionTask, prompt, *tests))
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str], place: str) -> str:

@@ -31,7 +31,7 @@ def load_contamination(
     if NONE in names and len(names) > 1:
         raise InputError(f"decontaminate takes {NONE} alone, or names and files")
     named = [name for name in names if name not in (KNOWN, NONE)]
-    missing, said = [], ""
+    missing, warning = [], ""
     with _hub_or_cache() if {KNOWN, *BENCHMARKS}.intersection(names) else nullcontext():
         texts = {Path(name).name if Path(name).exists() else name: _texts(name) for name in named}
         for name in BENCHMARKS if KNOWN in names else ():
@@ -42,8 +42,8 @@ def load_contamination(
                     missing.append(name)
     if missing:
         advice = "cannot be had here: name files of their problems with --decontaminate"
-        say(said := f"not compared with {', '.join(missing)}, which {advice}")
-    return Contamination(texts, said) if texts or missing else None
+        say(warning := f"not compared with {', '.join(missing)}, which {advice}")
+    return Contamination(texts, warning) if texts or missing else None
 
 
 @contextmanager

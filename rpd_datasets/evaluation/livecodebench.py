@@ -100,8 +100,8 @@ def _tests(row: Mapping[str, Any]) -> ContestTask:
     calls = []
     for case in cases:
         # One JSON value a line is one argument.
-        given = [json.loads(line) for line in case["input"].split("\n") if line.strip()]
-        calls.append((given, json.loads(case["output"])))
+        arguments = [json.loads(line) for line in case["input"].split("\n") if line.strip()]
+        calls.append((arguments, json.loads(case["output"])))
     return ContestTask(calls, *limits, entry_point=function)
 
 

@@ -26,12 +26,12 @@ def report_text(results: Results) -> str:
         f"{results.runs} x {results.samples} samples of each, {', '.join(sampling)}"
     ]
     lines += figure_remarks(results)
-    shown = {title: figures[name] for name, title in _ESTIMATORS.items() if figures[name]}
+    columns = {title: figures[name] for name, title in _ESTIMATORS.items() if figures[name]}
     rows = [
-        [str(k), *(percent(by_k[k]) if k in by_k else "" for by_k in shown.values())]
-        for k in sorted({k for by_k in shown.values() for k in by_k})
+        [str(k), *(percent(by_k[k]) if k in by_k else "" for by_k in columns.values())]
+        for k in sorted({k for by_k in columns.values() for k in by_k})
     ]
-    lines += ["", table_text(["k", *shown], rows), ""]
+    lines += ["", table_text(["k", *columns], rows), ""]
     if figures["cons_at_n"] is not None:
         lines.append(
             f"- cons@{results.samples} (majority vote of a run): {percent(figures['cons_at_n'])}"

@@ -75,14 +75,14 @@ class Results:
             id_: [mark for mark in marks if mark[0] is not None]
             for id_, marks in self.marks.items()
         }
-        wanted, there = (sum(map(len, marks.values())) for marks in (self.marks, known))
-        if there < wanted and not (there and allow_missing):
+        wanted, marked = (sum(map(len, marks.values())) for marks in (self.marks, known))
+        if marked < wanted and not (marked and allow_missing):
             raise InputError(
-                f"{wanted - there} of {wanted} samples of {self.name} have no verdict of "
+                f"{wanted - marked} of {wanted} samples of {self.name} have no verdict of "
                 f"{self.settings['scorer']}, and a missing sample is not a wrong one: {advice}"
             )
         known = {id_: marks for id_, marks in known.items() if marks or not wanted}
-        vars(self).update(marks=known, missing=self.missing + wanted - there)
+        vars(self).update(marks=known, missing=self.missing + wanted - marked)
 
     @property
     def title(self) -> str:
@@ -142,11 +142,8 @@ class Results:
     def as_record(self) -> dict[str, Any]:
         """All but the texts, for `json.dumps(..., default=vars)`."""
         of_marks = {"problems": list(self.marks), "correct": self.correct, "figures": self.figures}
-        others = {
-            name: value
-            for name, value in vars(self).items()
-            if name not in ("marks", "right", "scale")
-        }
+        texts = ("marks", "right", "scale")
+        others = {name: value for name, value in vars(self).items() if name not in texts}
         return others | of_marks | {"scores_are": self.scale.kind}
 
     def by_text(self) -> Results:
@@ -348,12 +345,11 @@ def powers_of_two(most: int) -> list[int]:
 def _settings(log: InspectLog, scorer: str) -> dict[str, Any]:
     """What two evaluations must share to be compared: all that decides a sample or its score."""
     plan, spec = log.header.plan, log.header.eval
-    scorers = [each for each in spec.scorers or [] if scorer.startswith(each.name)]
-    options = [each.options or {} for each in scorers]
+    options = [of.options or {} for of in spec.scorers or [] if scorer.startswith(of.name)]
     return {
         **plan.config.model_dump(exclude=_NEUTRAL, exclude_none=True),
         "solver": [{step.solver: step.params} for step in plan.steps],
         "scorer": scorer,
-        "grader": [{k: v for k, v in each.items() if k not in _NEUTRAL} for each in options],
+        "grader": [{k: v for k, v in grader.items() if k not in _NEUTRAL} for grader in options],
         "thinking": spec.model_args.get("thinking", True),
     }

@@ -228,8 +228,8 @@ def unfinished(candidates: Candidates, answer_column: str | None) -> Drops:
     answer = reference_of(candidates.problem, answer_column)
     columns = (each_solution(candidates.problem, name) for name in END_COLUMNS)
     # A list of another length does not say whose ends it holds.
-    told = (ends for ends in columns if len(ends) == len(candidates.num_tokens))
-    ended = {n for ends in told for n, end in enumerate(ends) if end in REACHED_LIMIT}
+    of_each = (ends for ends in columns if len(ends) == len(candidates.num_tokens))
+    ended = {n for ends in of_each for n, end in enumerate(ends) if end in REACHED_LIMIT}
     for index in candidates.left:
         solution, num_tokens = candidates.problem.solutions[index], candidates.num_tokens[index]
         if index in ended:

@@ -31,32 +31,33 @@ def read_decisions(path: str) -> Mapping[tuple[str, int], str]:
     except OSError as error:
         raise InputError(f"cannot read the decisions {path}: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:
-        said = "is not a file of decisions; save it again from the page of rpd report"
-        raise InputError(f"{path} {said}") from error
+        raise InputError(
+            f"{path} is not a file of decisions; save it again from the page of rpd report"
+        ) from error
 
 
 @lru_cache(maxsize=4)
 def _read(path: str, _changed: int) -> Mapping[tuple[str, int], str]:
     content = json.loads(Path(path).read_text(encoding="utf-8"))
-    found = {
-        (str(one["problem"]), int(one["solution"])): one["decision"] for one in content["decisions"]
+    decisions = {
+        (str(row["problem"]), int(row["solution"])): row["decision"] for row in content["decisions"]
     }
-    if content["format"] != 1 or not set(found.values()) <= {KEEP, REJECT}:
+    if content["format"] != 1 or not set(decisions.values()) <= {KEEP, REJECT}:
         raise ValueError("another format")
-    return found
+    return decisions
 
 
 def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
     """Leave out every solution that a person rejected in a file of marks."""
     why = (Reason.REJECTED_BY_HAND, f"{Path(decisions).name} rejects it.")
-    found, key = read_decisions(decisions), candidates.problem.key
-    return {index: why for index in candidates.left if found.get((key, index)) == REJECT}
+    decided, key = read_decisions(decisions), candidates.problem.key
+    return {index: why for index in candidates.left if decided.get((key, index)) == REJECT}
 
 
 def kept_by_hand(problem: Problem, decisions: str, usable: Sequence[int]) -> list[int]:
     """Those of the usable solutions that a person kept in a file of marks."""
-    found = read_decisions(decisions)
-    return [index for index in usable if found.get((problem.key, index)) == KEEP]
+    decided = read_decisions(decisions)
+    return [index for index in usable if decided.get((problem.key, index)) == KEEP]
 
 
 def choose_around(
@@ -73,10 +74,9 @@ def choose_around(
     the solution furthest from those (Algorithm 2), ties in the order of `picks`.
     """
     by_hand = kept_by_hand(problem, decisions, usable)
-    kept = [at for at, index in enumerate(usable) if index in by_hand]
-    if not kept:
+    chosen = [at for at, index in enumerate(usable) if index in by_hand][: len(picks)]
+    if not chosen:
         return list(picks)
-    chosen = kept[: len(picks)]
     order = [*picks, *(at for at in range(len(usable)) if at not in picks)]
     while len(chosen) < len(picks):
         rest = [at for at in order if at not in chosen]

@@ -52,5 +52,4 @@ def unnatural(candidates: Candidates, student: str, share: float, least: int) ->
 @lru_cache(maxsize=4096)
 def _surprise(student: str, problem: str, solution: str) -> float:
     model: Any = load_chat(student)
-    surprise: float = model.surprise(problem, solution)
-    return surprise
+    return float(model.surprise(problem, solution))

@@ -228,50 +228,48 @@ def filter_problem(
         return Filtered((), (reason,) * len(solutions), blank, num_tokens, reason, detail)
 
     answers = answers or marked_only(problem, config.correct_column)
-    kept = tuple(range(len(solutions)))
+    left = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
     for drop in _turned_on(config):
         drops |= drop(
-            Candidates(problem, kept, num_tokens, count_tokens, answers, unfinished, unsound)
+            Candidates(problem, left, num_tokens, count_tokens, answers, unfinished, unsound)
         )
-        kept = tuple(index for index in kept if index not in drops)
-    details = tuple(drops.get(index, ("", ""))[1] for index in range(len(solutions)))
-    few = Reason.TOO_FEW_SOLUTIONS
-    enough = len(kept) >= config.min_solutions
-    own = ("" if enough else few, "")  # of a solution that goes for no reason of its own
-    reasons = tuple(drops.get(index, own)[0] for index in range(len(solutions)))
+        left = tuple(index for index in left if index not in drops)
+    few, least = Reason.TOO_FEW_SOLUTIONS, config.min_solutions
+    enough = len(left) >= least
+    # The latter: of a solution that goes for no reason of its own.
+    whys = [drops.get(index, ("" if enough else few, "")) for index in range(len(solutions))]
+    reasons, details = (tuple(why[part] for why in whys) for part in (0, 1))
     if enough:
-        return Filtered(kept, reasons, details, num_tokens)
-    detail = (
-        f"{len(kept)} of {len(solutions)} solutions are left, {config.min_solutions} are needed."
-    )
+        return Filtered(left, reasons, details, num_tokens)
+    detail = f"{len(left)} of {len(solutions)} solutions are left, {least} are needed."
     return Filtered((), reasons, details, num_tokens, few, detail)
 
 
 def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
     """The filters of the options, in order."""
-    found: list[Callable[[Candidates], Drops]] = []
+    filters: list[Callable[[Candidates], Drops]] = []
     if config.decisions is not None:
-        found.append(partial(rejected_by_hand, decisions=config.decisions))
+        filters.append(partial(rejected_by_hand, decisions=config.decisions))
     if config.only_correct:
-        found.append(
+        filters.append(
             partial(
                 incorrect, correct_column=config.correct_column, answer_column=config.answer_column
             )
         )
     if config.answers != "any" and not config.keep_wrong:
-        found.append(partial(wrong_answers, answers=config.answers))
+        filters.append(partial(wrong_answers, answers=config.answers))
     if config.soundness == "rules":
-        found.append(soundness.floundering)
+        filters.append(soundness.floundering)
     if config.require_complete:
-        found.append(partial(completeness.unfinished, answer_column=config.answer_column))
+        filters.append(partial(completeness.unfinished, answer_column=config.answer_column))
     if config.drop_duplicates:
-        found.append(duplicates)
+        filters.append(duplicates)
     if config.near_duplicate is not None:
-        found.append(partial(near_duplicates, near_duplicate=config.near_duplicate))
-    found += [partial(_of_another_package, text=text) for text in config.filters]
+        filters.append(partial(near_duplicates, near_duplicate=config.near_duplicate))
+    filters += [partial(_of_another_package, text=text) for text in config.filters]
     if config.student is not None:
-        found.append(
+        filters.append(
             partial(
                 naturalness.unnatural,
                 student=config.student,
@@ -279,7 +277,7 @@ def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
                 least=config.min_solutions,
             )
         )
-    return [*found, soundness.unsound] if config.soundness == "llm" else found
+    return [*filters, soundness.unsound] if config.soundness == "llm" else filters
 
 
 def duplicates(candidates: Candidates) -> Drops:
@@ -296,18 +294,18 @@ def duplicates(candidates: Candidates) -> Drops:
 
 def near_duplicates(candidates: Candidates, near_duplicate: float) -> Drops:
     """Leave out solutions whose shingles are this similar to those of an earlier one that stays."""
-    kept: dict[int, frozenset[tuple[str, ...]]] = {}
+    earlier: dict[int, frozenset[tuple[str, ...]]] = {}
     drops = {}
     for index in candidates.left:
         mine = shingles(candidates.problem.solutions[index])
-        for other, theirs in kept.items():
+        for other, theirs in earlier.items():
             similarity = len(mine & theirs) / len(mine | theirs)
             if similarity >= near_duplicate:
-                said = f"It shares {similarity:.0%} of its 5-word shingles with solution {other}."
-                drops[index] = (Reason.NEAR_DUPLICATE, said)
+                shares = f"It shares {similarity:.0%} of its 5-word shingles with solution {other}."
+                drops[index] = (Reason.NEAR_DUPLICATE, shares)
                 break
         else:
-            kept[index] = mine
+            earlier[index] = mine
     return drops
 
 

@@ -68,8 +68,8 @@ def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) 
     # The widest limits that fit, estimated on pieces spread over all.
     sample = groups[:: max(1, len(groups) // SAMPLED)]
     room = (budget - len(index)) * 0.97 * len(sample) / max(1, len(groups))
-    fits = (one for one in LIMITS if sum(len(packed(group, one)) for group in sample) <= room)
-    limits = next(fits, LIMITS[-1])
+    fitting = (lim for lim in LIMITS if sum(len(packed(group, lim)) for group in sample) <= room)
+    limits = next(fitting, LIMITS[-1])
     return Archive(listed, index, [packed(group, limits) for group in groups], limits)
 
 
@@ -78,7 +78,7 @@ def curves_of(folder: CuratedFolder) -> Curves:
     manifest, names = folder.manifest, {"rpd", folder.chosen_by}
     behind = {name: distance_of(name) for name in names}
     if "calibration" in manifest:  # the user's own, which the run was read by
-        own = {one["distance"]: Calibration(**one) for one in manifest["calibration"]}
+        own = {curve["distance"]: Calibration(**curve) for curve in manifest["calibration"]}
         return {name: own.get(behind[name] or "") for name in names}
     return {
         name: calibration(
@@ -99,10 +99,8 @@ def _pack(value: Any) -> str:
 
 
 def _entry(row: ChosenProblem) -> Line:
-    marks = row.extra.get(mark_column(row.extra) or "")
-    chosen: list[Any] = []
-    if isinstance(marks, list) and len(marks) == len(row.solutions):
-        chosen = [marks[index] for index in row.selected]
+    marks = _of_solutions(row).get(mark_column(row.extra) or "")
+    chosen = [marks[index] for index in row.selected] if marks else []
     return {
         **_numbers(row.score),
         "statement": _one_line(row.problem),
@@ -110,6 +108,15 @@ def _entry(row: ChosenProblem) -> Line:
         "names": sorted(set(strategy_labels(row.extra, len(row.solutions)) or ()) - {UNNAMED}),
         "right": sum(mark is True for mark in chosen),
         "wrong": sum(mark is False for mark in chosen),
+    }
+
+
+def _of_solutions(row: ChosenProblem) -> dict[str, list[Any]]:
+    """The carried columns that hold a value for each solution."""
+    return {
+        name: value
+        for name, value in row.extra.items()
+        if isinstance(value, list) and len(value) == len(row.solutions)
     }
 
 
@@ -127,7 +134,7 @@ def _numbers(score: Line) -> Line:
 
 def _others(folder: CuratedFolder) -> list[Line]:
     """Problems that were not chosen, best first, with why and as far as known their text."""
-    reasons = {one["where"]: one for one in folder.left_out}
+    reasons = {reject["where"]: reject for reject in folder.left_out}
     others = [score for score in folder.scores if score["rank"] is None]
     by_groups = folder.manifest["options"]["problems"] == GROUPS
     others.sort(
@@ -137,33 +144,28 @@ def _others(folder: CuratedFolder) -> list[Line]:
             -(score["score"] or 0),
         )
     )
-    listed = [(_numbers(one), one["statement"]) for one in others[:MAX_OTHERS]]
+    listed = [(_numbers(score), score["statement"]) for score in others[:MAX_OTHERS]]
     # Some never came to be a problem.
-    read = {one["where"] for one in others}
+    scored = {score["where"] for score in others}
     unknown = dict.fromkeys(("rank", "score", "strategies"))
-    listed += [({**unknown, "where": where}, "") for where in reasons if where not in read]
-    found = []
+    listed += [({**unknown, "where": where}, "") for where in reasons if where not in scored]
+    entries = []
     for entry, statement in listed[:MAX_OTHERS]:
-        said = "not chosen: other problems came first"
-        if why := reasons.get(entry["where"]):
-            said = f"{why['reason'].replace('_', ' ')}: {why['detail']}"
-            statement = why.get("problem") or statement
-        found.append({**entry, "statement": _one_line(statement), "why": said})
-    return found
+        why = "not chosen: other problems came first"
+        if reject := reasons.get(entry["where"]):
+            why = f"{reject['reason'].replace('_', ' ')}: {reject['detail']}"
+            statement = reject.get("problem") or statement
+        entries.append({**entry, "statement": _one_line(statement), "why": why})
+    return entries
 
 
 def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by: str) -> Line:
-    row = case.row
-    of_solutions = {
-        name: value
-        for name, value in row.extra.items()
-        if isinstance(value, list) and len(value) == len(row.solutions)
-    }
-    shown = dict(of_solutions)
+    row, columns = case.row, _of_solutions(case.row)
+    carried = {name: value for name, value in row.extra.items() if name not in columns}
     labels = strategy_labels(row.extra, len(row.solutions))
-    if labels and "strategy" not in shown:  # a column of that name is the user's own
-        del shown["strategies"]
-        shown["strategy"] = labels
+    if labels and "strategy" not in columns:  # a column of that name is the user's own
+        del columns["strategies"]
+        columns["strategy"] = labels
     return {
         "problem": row.problem,
         "selected": row.selected,
@@ -174,27 +176,22 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by:
                 "tokens": row.num_tokens[index],
                 "dropped": row.drop_reasons[index].replace("_", " "),
                 "detail": row.details.get(index, ""),
-                "beside": {name: _value(values[index], 80) for name, values in shown.items()},
+                "beside": {name: _value(values[index], 80) for name, values in columns.items()},
             }
             for index, text in enumerate(row.solutions)
         ],
         "rpd": _thousandths(row.rpd),
         "distances": None if row.distances is None else _thousandths(row.distances),
         "pairs": [_pair(pair, curves, chosen_by) for pair in case.pairs],
-        "carried": {
-            name: _value(value, VALUE_CHARS)
-            for name, value in row.extra.items()
-            if name not in of_solutions
-        },
+        "carried": {name: _value(value, VALUE_CHARS) for name, value in carried.items()},
     }
 
 
 def _pair(pair: Pair, curves: Curves, chosen_by: str) -> Line:
     """A pair with its distances, and what the one that chose means in words."""
-    by, distance = chosen_by, pair.chosen_by
-    if distance is None:
-        by, distance = "rpd", pair.rpd
-    curve = curves.get(by)
+    by_rpd = pair.chosen_by is None
+    distance = pair.rpd if by_rpd else pair.chosen_by
+    curve = curves.get("rpd" if by_rpd else chosen_by)
     return {
         "first": pair.first,
         "second": pair.second,
@@ -202,7 +199,8 @@ def _pair(pair: Pair, curves: Curves, chosen_by: str) -> Line:
         "says": None if curve is None or distance is None else curve.phrase(distance),
         "rpd": _rounded(pair.rpd),
         "matches": [
-            [one.asker, one.step, one.match, round(one.distance, 4)] for one in pair.matches
+            [match.asker, match.step, match.match, round(match.distance, 4)]
+            for match in pair.matches
         ],
     }
 
@@ -229,8 +227,8 @@ def _subject(extra: Mapping[str, Any]) -> str:
     meta = extra.get("meta")
     places = (extra, meta) if isinstance(meta, Mapping) else (extra,)
     names = ("subject", "domain", "category", "topic", "problem_type", "type")
-    found = (place.get(name) for name in names for place in places)
-    return next((value for value in found if isinstance(value, str)), "")
+    values = (place.get(name) for name in names for place in places)
+    return next((value for value in values if isinstance(value, str)), "")
 
 
 def _one_line(text: str) -> str:

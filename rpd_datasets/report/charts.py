@@ -107,19 +107,22 @@ def histogram(
 
 
 @cache
-def _style() -> str:
-    return (resources.files("rpd_datasets.report") / "style.css").read_text(encoding="utf-8")
+def packaged(name: str) -> str:
+    """A template, script or style sheet of this folder."""
+    return (resources.files("rpd_datasets.report") / name).read_text(encoding="utf-8")
 
 
 def palette() -> dict[str, str]:
     """The colours of the report's page in the light, by their names in its style sheet."""
-    return dict(re.findall(r"--([\w-]+): (?:light-dark\()?(#[0-9a-f]{6})", _style()))
+    style = packaged("style.css")
+    return dict(re.findall(r"--([\w-]+): (?:light-dark\()?(#[0-9a-f]{6})", style))
 
 
 def as_file(chart: Markup) -> bytes:
     """A chart as an SVG file of its own, by the page's rules for charts in its light colours."""
-    rules = re.findall(r"^(?:svg|\.chart \.|\.(?:accent|beside|tokens)).*", _style(), re.M)
-    style = re.sub(r"var\(--([\w-]+)\)", lambda one: palette()[one[1]], "\n".join(rules))
+    own = r"^(?:svg|\.chart \.|\.(?:accent|beside|tokens)).*"
+    rules = re.findall(own, packaged("style.css"), re.M)
+    style = re.sub(r"var\(--([\w-]+)\)", lambda name: palette()[name[1]], "\n".join(rules))
     head, _, rest = str(chart).partition(">")
     sheet = f'<style>{style}</style><rect width="100%" height="100%" fill="#ffffff"/>'
     named = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"')

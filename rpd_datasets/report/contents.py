@@ -243,13 +243,13 @@ def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[
     total = max(1, read, rows_read)
     return [
         {
-            "label": one.get("label") or one["reason"].replace("_", " "),
-            "count": one["count"],
-            "drop": None if "label" in one else one,
-            "share": 100 * one["count"] / total,
+            "label": line.get("label") or line["reason"].replace("_", " "),
+            "count": line["count"],
+            "drop": None if "label" in line else line,
+            "share": 100 * line["count"] / total,
         }
-        for one in lines
-        if "label" in one or one["count"]
+        for line in lines
+        if "label" in line or line["count"]
     ]
 
 

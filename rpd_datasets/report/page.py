@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -42,22 +41,17 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Line]:
         (f"Distance {chose}", "accent", measures.choosing, [pair.chosen_by for pair in pairs]),
         ("RPD", "beside" if by_other else "accent", measures.rpd, [pair.rpd for pair in pairs]),
     ]
-    shown = [one for one in kinds if len(one[2])]
-    upper = max((float(values.max()) for _, _, values, _ in shown), default=0.0)
-    found = []
-    for name, kind, values, of_chosen in shown:
+    kinds = [kind for kind in kinds if len(kind[2])]
+    upper = max((float(values.max()) for _, _, values, _ in kinds), default=0.0)
+    lines = []
+    for name, colour, values, of_chosen in kinds:
         picked = [value for value in of_chosen if value is not None]
-        svg = charts.histogram(values, picked, upper, x_label=name, y_label="pairs", kind=kind)
-        found.append(
-            {
-                "name": name,
-                "svg": svg,
-                "chose": kind == "accent" and distance_of(chose) is not None,
-                "quantiles": np.quantile(values, (0, 0.25, 0.5, 0.75, 1)),
-                "picked": float(np.median(picked)) if picked else None,
-            }
-        )
-    return found
+        svg = charts.histogram(values, picked, upper, x_label=name, y_label="pairs", kind=colour)
+        line = {"name": name, "svg": svg, "quantiles": np.quantile(values, (0, 0.25, 0.5, 0.75, 1))}
+        line["chose"] = colour == "accent" and distance_of(chose) is not None
+        line["picked"] = float(np.median(picked)) if picked else None
+        lines.append(line)
+    return lines
 
 
 def render_document(
@@ -65,7 +59,7 @@ def render_document(
 ) -> str:
     """An HTML document of this folder's templates, with the policy that lets only its parts run."""
     environment = Environment(
-        loader=FunctionLoader(_data),
+        loader=FunctionLoader(charts.packaged),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -74,7 +68,7 @@ def render_document(
     environment.filters["clean"] = lambda text: printable(str(text))
     environment.filters["d3"] = lambda value: "–" if value is None else f"{value:.3f}"
     environment.filters["count"] = lambda value: f"{value:,.0f}"
-    style, codes = "\n".join(map(_data, styles)), [_data(name) for name in scripts]
+    style, codes = ("\n".join(map(charts.packaged, styles)), list(map(charts.packaged, scripts)))
     allowed = " ".join(f"'{_hash(code)}'" for code in codes) or "'none'"
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src {allowed}; base-uri 'none'; "
@@ -88,9 +82,10 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
     """The page, an HTML document."""
     packed = archive(folder, measures.cases)
     manifest, options = folder.manifest, folder.manifest["options"]
-    known = [line for line in folder.scores if line["score"] is not None]
-    scored = [line["score"] for line in known]
-    chosen = [line["score"] for line in known if line["rank"] is not None]
+    scored, chosen = (
+        [line["score"] for line in lines if line["score"] is not None]
+        for lines in (folder.scores, [line for line in folder.scores if line["rank"] is not None])
+    )
     # To look at a log is no choice.
     is_choice = folder.word == "chosen"
     verdict = manifest.get("outcome", {}).get("verdict") if is_choice else None
@@ -129,17 +124,13 @@ def _readings(folder: CuratedFolder, *, with_rpd: bool) -> list[tuple[str, str]]
     names = {"rpd": "RPD"} if with_rpd else {}
     if distance_of(folder.chosen_by) is not None:
         names.setdefault(folder.chosen_by, folder.chosen_by)
-    curves, found = curves_of(folder), []
+    curves, readings = curves_of(folder), []
     chat = folder.manifest["summarizer"]["name"] not in SUMMARIZERS
-    for name, shown in names.items():
+    for name, title in names.items():
         by_chat = chat and DISTANCES[distance_of(name) or name].reads_steps
         unknown = UNKNOWN if by_chat else TOGETHER
-        found.append((shown, curve.scale() if (curve := curves[name]) else unknown))
-    return found
-
-
-def _data(name: str) -> str:
-    return (resources.files("rpd_datasets.report") / name).read_text(encoding="utf-8")
+        readings.append((title, curve.scale() if (curve := curves[name]) else unknown))
+    return readings
 
 
 def _hash(text: str) -> str:
