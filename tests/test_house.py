@@ -173,9 +173,9 @@ def loaded_by(statement: str) -> set[str]:
 
 
 @pytest.mark.parametrize("package", ["rpd_metric", "rpd_datasets"])
-@pytest.mark.parametrize("heavy", ["torch", "transformers", "evaluate", "openai", "sklearn", "ray"])
-def test_importing_a_package_stays_light(package, heavy):
-    assert heavy not in loaded_by(f"import {package}")
+def test_importing_a_package_stays_light(package):
+    heavy = {"torch", "transformers", "evaluate", "openai", "sklearn", "ray", "inspect_ai"}
+    assert not heavy & loaded_by(f"import {package}")
 
 
 @pytest.mark.parametrize("room", ["distance", "statistics", "grading"])

@@ -39,4 +39,4 @@ def manifest(folder):
 
 
 def rejects(folder):
-    return [json.loads(line) for line in (Path(folder) / "rejects.jsonl").open()]
+    return parts.rows.read_lines(Path(folder) / "rejects.jsonl")

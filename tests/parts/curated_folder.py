@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from parts.rows import write_rows
 from rpd_datasets.curation.parquet import column_types, write_table
 from rpd_datasets.options import MANIFEST_FORMAT
 from rpd_datasets.rejects import Rejected
@@ -35,7 +36,7 @@ class HashEmbedder:
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         digests = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
-        rows = [np.random.default_rng(list(one)).standard_normal(16) + 0.7 for one in digests]
+        rows = [np.random.default_rng(list(code)).standard_normal(16) + 0.7 for code in digests]
         return np.array(rows, dtype=np.float32).reshape(len(rows), 16)
 
 
@@ -74,13 +75,20 @@ def write_folder(
         scores.append(_score(rank, score, mean_pairwise(matrix), usable, tokens, rank))
     for place, value in enumerate(not_chosen, start=len(rows)):
         scores.append(_score(place, value, value, 4, 100.0 + place % 7, None))
-    folder.mkdir(parents=True)
+    write_rows(folder / "scores.jsonl", scores)
+    write_rows(folder / "rejects.jsonl", (reject.as_row() for reject in rejects))
     write_table(full, folder / "data", *column_types(full))
-    for name, lines in (("scores", scores), ("rejects", [one.as_row() for one in rejects])):
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / f"{name}.jsonl").write_text(text)
     (folder / "manifest.json").write_text(json.dumps(_manifest(scores, full, rejects, options)))
     return folder
+
+
+def change_manifest(folder: Path, **changes: dict[str, Any]) -> None:
+    """Change entries of a manifest's parts, e.g. `embedder={"name": "minilm"}`."""
+    file = folder / "manifest.json"
+    manifest = json.loads(file.read_text())
+    for name, entries in changes.items():
+        manifest[name] = manifest.get(name, {}) | entries
+    file.write_text(json.dumps(manifest))
 
 
 def _score(place, score, mean, usable, tokens, rank) -> dict[str, Any]:
@@ -93,8 +101,8 @@ def _score(place, score, mean, usable, tokens, rank) -> dict[str, Any]:
 
 def _manifest(scores, rows, rejects, options) -> dict[str, Any]:
     drops = Counter(
-        (one.stage, one.reason, "problem" if one.solution_index is None else "solution")
-        for one in rejects
+        (reject.stage, reject.reason, "problem" if reject.solution_index is None else "solution")
+        for reject in rejects
     )
     defaults = {"problems": "rpd", "solutions": "rpd", "selection": "maxmin", "ties": "mean"}
     defaults |= {"num_samples": None, "seed": 0, "dtype": "float32", "truncate_dim": None}

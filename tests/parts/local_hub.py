@@ -14,6 +14,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -70,6 +71,11 @@ class LocalHub(LocalServer):
         self.objects: dict[str, bytes] = {}
         self.faults: list[Fault] = []
         self.requests: list[str] = []
+
+    def add(self, name: str, files: Mapping[str, str]) -> None:
+        """Make a public repository, `"datasets/ada/set"`, of text files."""
+        self.repos[name] = Repo()
+        self.repos[name].commit("main", {n: text.encode() for n, text in files.items()}, "made")
 
     def files(self, repo: str, revision: str = "main") -> Files:
         """The files of `"datasets/ada/set"` at a revision."""

@@ -14,17 +14,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from parts.rows import read_lines
+
 SETS = ("controlled", "dev", "train")
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "strategy_bench"
 
 _SHOWN = re.compile(r"^Solution \d+:\n<steps-\w+>\n(.*?)\n</steps-", re.MULTILINE | re.DOTALL)
 _FENCED = re.compile(r"<(problem|solution)-(\w+)>\n(.*?)\n</\1-\2>", re.DOTALL)
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The rows of a JSONL file."""
-    with path.open(encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
 
 
 class RecordedGroups:
@@ -38,8 +34,8 @@ class RecordedGroups:
     def __init__(
         self, rows: Iterable[Mapping[str, Any]], replies: Iterable[Mapping[str, Any]]
     ) -> None:
-        said = {one["problem_id"]: one for one in replies}
-        self._rows = {row["problem"].strip(): (row, said[row["problem_id"]]) for row in rows}
+        by_id = {reply["problem_id"]: reply for reply in replies}
+        self._rows = {row["problem"].strip(): (row, by_id[row["problem_id"]]) for row in rows}
 
     @classmethod
     def of_sets(cls, folder: Path) -> RecordedGroups:
@@ -54,20 +50,20 @@ class RecordedGroups:
     def __call__(self, body: Mapping[str, Any]) -> str:
         """The text of a reply."""
         user = body["messages"][1]["content"]
-        given = {label: text for label, _, text in _FENCED.findall(user)}
-        row, said = self._rows[given["problem"]]
-        if "solution" in given:
-            at = [one.strip() for one in row["solutions"]].index(given["solution"])
+        texts = {label: text for label, _, text in _FENCED.findall(user)}
+        row, reply = self._rows[texts["problem"]]
+        if "solution" in texts:
+            at = [solution.strip() for solution in row["solutions"]].index(texts["solution"])
             return json.dumps({"logical_steps": row["steps"][at]})
         listed = [
             "\n".join(f"{n}. {step.strip()}" for n, step in enumerate(steps, start=1))
             for steps in row["steps"]
         ]
-        group_of = dict(zip(said["order"], said["groups"], strict=True))
+        group_of = dict(zip(reply["order"], reply["groups"], strict=True))
         entries: dict[str, list[int]] = {}
-        for number, shown in enumerate(_SHOWN.findall(user), start=1):
-            at = listed.index(shown)
+        for number, steps in enumerate(_SHOWN.findall(user), start=1):
+            at = listed.index(steps)
             listed[at] = ""  # equal summaries are told apart by their place
-            entries.setdefault(said["names"][str(group_of[at])], []).append(number)
-        found = [{"name": name, "solutions": numbers} for name, numbers in entries.items()]
-        return f"They differ in their main idea.\n{json.dumps({'strategies': found})}"
+            entries.setdefault(reply["names"][str(group_of[at])], []).append(number)
+        groups = [{"name": name, "solutions": numbers} for name, numbers in entries.items()]
+        return f"They differ in their main idea.\n{json.dumps({'strategies': groups})}"

@@ -9,11 +9,12 @@ one.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+from parts.rows import write_rows
 
 END = {"qwen3": "<|im_end|>", "qwen2": "<|im_end|>", "llama": "<|eot_id|>"}
 PAD = {"qwen3": "<|endoftext|>", "qwen2": "<|endoftext|>", "llama": "<|finetune_right_pad_id|>"}
@@ -52,13 +53,20 @@ def tiny_model(folder: Path, family: str) -> Path:
 
 def sums(file: Path, rows: int = 48) -> Path:
     """Write prompt-completion rows about one-digit sums; returns the file."""
-    with file.open("w", encoding="utf-8") as out:
-        for n in range(rows):
-            a, b = n % 8, n // 8
-            prompt = [{"role": "user", "content": f"{a} + {b}"}]
-            completion = [{"role": "assistant", "content": f"The sum is \\boxed{{{a + b}}}"}]
-            out.write(json.dumps({"prompt": prompt, "completion": completion}) + "\n")
-    return file
+    pairs = [(n % 8, n // 8) for n in range(rows)]
+    return dialogues(file, ((f"{a} + {b}", f"The sum is \\boxed{{{a + b}}}") for a, b in pairs))
+
+
+def dialogues(file: Path, texts: Iterable[tuple[str, str]]) -> Path:
+    """Write prompts and completions as TRL's conversational rows; returns the file."""
+    rows = (
+        {
+            "prompt": [{"role": "user", "content": prompt}],
+            "completion": [{"role": "assistant", "content": completion}],
+        }
+        for prompt, completion in texts
+    )
+    return write_rows(file, rows)
 
 
 def _tokenizer(family: str) -> Any:

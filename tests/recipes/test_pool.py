@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from parts.recipe_scripts import script
+from parts.rows import read_lines, write_rows
 
 ROWS = [
     {"problem": f"Problem {n}?", "solutions": [f"{n}a.", f"{n}b."], "domain": "math", "id": n}
@@ -14,13 +14,12 @@ ROWS = [
 
 
 def drawn(tmp_path: Path, rows: list[dict], *more: str) -> set[int]:
-    source, output = tmp_path / "rows.jsonl", tmp_path / "pool.jsonl"
-    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    source, output = write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "pool.jsonl"
     output.unlink(missing_ok=True)
     script("pool").main([str(source), "--output", str(output), *more])
-    found = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    assert all(row in rows for row in found), "each with all its solutions and columns"
-    return {row["id"] for row in found}
+    pool = read_lines(output)
+    assert all(row in rows for row in pool), "each with all its solutions and columns"
+    return {row["id"] for row in pool}
 
 
 def test_a_seed_draws_the_same_problems_whatever_their_order(tmp_path, capsys):

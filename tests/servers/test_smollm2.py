@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from parts.recipe_scripts import script
-from parts.rows import write_rows
+from parts.rows import read_lines, write_rows
 from parts.smollm2 import NAME, missing, smollm2
 from parts.transformers_serve import transformers_serve
 from rpd_datasets.cli import main
@@ -60,9 +60,8 @@ def curate(rows: Path, spec: str, folder: Path, *options: str) -> int:
 
 
 def rejected(folder: Path) -> list[dict[str, Any]]:
-    files = [folder / "out" / "rejects.jsonl", *folder.glob("out.partial/rejects-*.jsonl")]
-    lines = [line for file in files if file.exists() for line in file.open(encoding="utf-8")]
-    return [json.loads(line) for line in lines]
+    files = [*folder.glob("out/rejects.jsonl"), *folder.glob("out.partial/rejects-*.jsonl")]
+    return [row for file in files for row in read_lines(file)]
 
 
 def test_a_run_counts_every_summary_of_a_model_that_cannot_summarise(

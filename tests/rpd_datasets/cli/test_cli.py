@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import datasets
 import pytest
@@ -15,6 +14,7 @@ import shtab
 from huggingface_hub import DatasetCard
 
 import rpd_metric
+from parts.rows import write_rows
 from rpd_datasets import CurationConfig, curate_dataset
 from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli import command_line, main
@@ -25,12 +25,6 @@ GOOD = "We factor the quadratic as $(x-2)(x-3)$. A product vanishes when a facto
 OTHER = "Apply the quadratic formula with its discriminant. Compute both roots. The answer is 3."
 THIRD = "Draw the parabola and mark its zeros. Read them off the sketch. Hence the answer is 3."
 ROW = {"problem": "What is the larger root?", "solutions": [GOOD, OTHER, THIRD]}
-
-
-def write(path: Path, *rows) -> Path:
-    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    path.write_text("\n".join(lines) + "\n")
-    return path
 
 
 def one_line_error(capsys, *arguments) -> str:
@@ -93,7 +87,7 @@ def test_curate_json_is_one_object_on_stdout_and_nothing_else(capsys, tmp_path):
 def test_score_names_its_distance_which_is_the_one_that_curate_goes_by(capsys, tmp_path):
     import evaluate
 
-    file = write(tmp_path / "g.jsonl", ROW, {"problem": "alone", "solutions": [GOOD]})
+    file = write_rows(tmp_path / "g.jsonl", [ROW, {"problem": "alone", "solutions": [GOOD]}])
     found, by_default = {}, CurationConfig().solutions
     for name, more in ((by_default, []), ("rpd", ["--distance", "rpd"])):
         assert main(["score", str(file), *more]) == 0
@@ -116,7 +110,9 @@ def test_score_names_its_distance_which_is_the_one_that_curate_goes_by(capsys, t
 
 def test_right_solutions_alone_are_scored_where_a_reference_tells(capsys, tmp_path):
     wrong = "Add the coefficients and halve their sum. The answer is 7."
-    file = write(tmp_path / "g.jsonl", {**ROW, "solutions": [GOOD, OTHER, wrong], "answer": "3"})
+    file = write_rows(
+        tmp_path / "g.jsonl", [ROW | {"solutions": [GOOD, OTHER, wrong], "answer": "3"}]
+    )
     for more, usable, by in (([], 2, "reference answers"), (["--all"], 3, None)):
         assert main(["score", str(file), "--json", *more]) == 0
         result = json.loads(capsys.readouterr().out)
@@ -127,7 +123,7 @@ def test_a_score_is_the_same_whichever_problem_comes_first(capsys, tmp_path):
     rows = [ROW, {**ROW, "problem": "And its square?", "correct": [1, 1, 0]}]
     found = []
     for name in ("a", "b"):
-        assert main(["score", str(write(tmp_path / f"{name}.jsonl", *rows)), "--json"]) == 0
+        assert main(["score", str(write_rows(tmp_path / f"{name}.jsonl", rows)), "--json"]) == 0
         found.append(json.loads(capsys.readouterr().out))
         rows.reverse()
     assert found[0]["mean_distance"] == pytest.approx(found[1]["mean_distance"])
@@ -136,19 +132,20 @@ def test_a_score_is_the_same_whichever_problem_comes_first(capsys, tmp_path):
 
 
 def test_a_column_with_marks_may_come_late_and_must_hold_marks(capsys, tmp_path):
-    rows = [{**ROW, "problem": f"{n} + 1?"} for n in range(40)]
-    file = write(tmp_path / "late.jsonl", *rows, {**ROW, "verdict": ["pass", "pass", "fail"]})
+    rows = [ROW | {"problem": f"{n} + 1?"} for n in range(40)]
+    rows.append(ROW | {"verdict": ["pass", "pass", "fail"]})
+    file = write_rows(tmp_path / "late.jsonl", rows)
     plan = ["plan", file, "--correct-column"]
     assert main([*map(str, plan), "verdict"]) == 0
     capsys.readouterr()
     assert "no column 'verdicts'" in one_line_error(capsys, *plan, "verdicts")
-    file = write(tmp_path / "odd.jsonl", {**ROW, "verdict": ["A", "A", "B"]})
+    file = write_rows(tmp_path / "odd.jsonl", [ROW | {"verdict": ["A", "A", "B"]}])
     said = one_line_error(capsys, "plan", file, "--correct-column", "verdict")
     assert "The column 'verdict' holds 'A'; marks are true/false, 1/0" in said
 
 
 def test_report_of_a_file_goes_by_the_distance_that_is_named(capsys, tmp_path):
-    file = write(tmp_path / "g.jsonl", ROW)
+    file = write_rows(tmp_path / "g.jsonl", [ROW])
     for more, name in (([], CurationConfig().solutions), (["--distance", "raw"], "raw")):
         page = tmp_path / f"{name}.html"
         assert main(["report", str(file), "--json", "--output", str(page), *more]) == 0
@@ -164,12 +161,12 @@ def test_report_reads_every_layout_that_curate_reads(tmp_path, capsys):
     texts = [f"First we {way} it. Then we read it off. It is 5." for way in ("factor", "count")]
     choices = [{"index": n, "message": {"content": text}} for n, text in enumerate(texts)]
     result = {"custom_id": "a", "response": {"status_code": 200, "body": {"choices": choices}}}
-    file = write(tmp_path / "results.jsonl", result)
+    file = write_rows(tmp_path / "results.jsonl", [result])
     assert main(["report", str(file), "--embedder", "none"]) == 1
     assert "--prompts FILE" in capsys.readouterr().err
     messages = [{"role": "user", "content": "What is 2 + 3?"}]
     asked = {"custom_id": "a", "body": {"messages": messages}}
-    prompts = str(write(tmp_path / "requests.jsonl", asked))
+    prompts = str(write_rows(tmp_path / "requests.jsonl", [asked]))
     assert main(["report", str(file), "--embedder", "none", "--json", "--prompts", prompts]) == 0
     assert json.loads(capsys.readouterr().out)["problems_shown"] == 1
 
@@ -215,7 +212,8 @@ def test_plan_says_what_the_store_holds(capsys, tmp_path, monkeypatch):
 
 
 def test_a_plan_says_why_problems_and_solutions_would_be_left_out(capsys, tmp_path):
-    file = write(tmp_path / "g.jsonl", ROW, {**ROW, "problem": "Twice?", "solutions": [GOOD, GOOD]})
+    twice = ROW | {"problem": "Twice?", "solutions": [GOOD, GOOD]}
+    file = write_rows(tmp_path / "g.jsonl", [ROW, twice])
     assert main(["plan", str(file), "--num-solutions", "3"]) == 0
     said = capsys.readouterr().out
     expected = "duplicate 1 (--no-drop-duplicates), too_few_solutions 1 (--min-solutions)"

@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks.interval_coverage import way_alarms
 from parts.fake_tgi import FakeTGI
-from parts.recorded_groups import SHARED, RecordedGroups, read_lines
-from parts.rows import write_rows
+from parts.recorded_groups import SHARED, RecordedGroups
+from parts.rows import read_lines, write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.comparison.paired import (
     APART,
@@ -277,9 +277,8 @@ def test_a_chat_model_that_sorts_makes_strategies_known(tmp_path, capsys):
     found = {gap["measure"]: gap for gap in told["differences"]}
     assert {"distance", TEXTS} & found.keys() == set()
     # The reader splits one problem in two.
-    assert [found[STRATEGIES][side] for side in ("first", "second")] == pytest.approx(
-        [1, 1], abs=0.1
-    )
+    numbers = [found[STRATEGIES][side] for side in ("first", "second")]
+    assert numbers == pytest.approx([1, 1], abs=0.1)
     assert told["sentences"][1].endswith("cannot tell padded from plain by effective strategies.")
 
 
@@ -294,12 +293,8 @@ def test_texts_that_differ_more_than_every_placebo_have_a_p_value():
     results = [model(name, np.ones(30), drawn=4) for name in ("one", "two")]
     differences = compare({"A": results}, {"A": problems}, "raw")
     texts = next(gap for gap in differences if gap.measure == TEXTS)
-    assert (texts.reached, texts.first, texts.second) == (
-        (),
-        pytest.approx(0.1),
-        pytest.approx(0.3),
-    )
-    assert texts.p < 0.002
+    assert (texts.reached, texts.p < 0.002) == ((), True)
+    assert (texts.first, texts.second) == pytest.approx((0.1, 0.3))
     assert sentences(differences)[1] == (
         "On the 30 problems of A that both solve twice, texts of two and one differ: 0.300 apart, "
         "two of one model 0.100, wording and method together. Strategies are not known."
@@ -310,10 +305,8 @@ def test_two_models_with_one_strategy_each_are_as_varied(tmp_path, capsys):
     """Four wordings of one way against one wording of it: by names, one strategy each."""
     many = [row | {"strategies": ["count on"] * 4} for row in solutions_of(ENGLISH)]
     few = [row | {"strategies": ["count on"] * 4} for row in solutions_of([ENGLISH[0]] * 4)]
-    files = [
-        str(write_rows(tmp_path / f"{name}.jsonl", r)) for name, r in (("m", many), ("f", few))
-    ]
-    assert main(["compare", *files, "--embedder", "static"]) == 0
+    files = [write_rows(tmp_path / "m.jsonl", many), write_rows(tmp_path / "f.jsonl", few)]
+    assert main(["compare", *map(str, files), "--embedder", "static"]) == 0
     out = capsys.readouterr().out
     assert "cannot tell f from m by effective strategies" in out
     assert "cannot tell f from m by apart" in out
@@ -357,9 +350,7 @@ def test_compare_prints_markdown_json_and_a_page(tmp_path, capsys):
 
 def test_without_names_a_distance_is_compared_and_without_marks_all_solutions(tmp_path, capsys):
     unmarked = [{k: v for k, v in row.items() if k != "correct"} for row in rows(["sums", "lines"])]
-    for name in ("one", "two"):
-        write_rows(tmp_path / f"{name}.jsonl", unmarked)
-    files = [str(tmp_path / f"{name}.jsonl") for name in ("one", "two")]
+    files = [str(write_rows(tmp_path / f"{name}.jsonl", unmarked)) for name in ("one", "two")]
     assert main(["compare", *files, "--json", "--distance", "raw"]) == 0
     distance, texts, *_ = json.loads(capsys.readouterr().out)["differences"]
     assert distance["figure"] == "distance (raw)"
@@ -371,11 +362,11 @@ def test_without_names_a_distance_is_compared_and_without_marks_all_solutions(tm
 
 
 def test_a_row_that_cannot_be_read_is_refused_or_counted(tmp_path, capsys):
-    for name in ("one", "two"):
-        write_rows(tmp_path / f"{name}.jsonl", rows(["sums", "lines"]))
-    bad = tmp_path / "two.jsonl"
+    good, bad = (
+        write_rows(tmp_path / f"{name}.jsonl", rows(["sums", "lines"])) for name in ("one", "two")
+    )
     bad.write_text(bad.read_text() + '{"problem": "What is 9 + 9?"\n')
-    line = ["compare", str(tmp_path / "one.jsonl"), str(bad), "--distance", "none"]
+    line = ["compare", str(good), str(bad), "--distance", "none"]
     assert main(line) == 1
     assert "1 rows or solutions of two.jsonl cannot be read, the first at two.jsonl:13" in (
         capsys.readouterr().err

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from parts.local_hub import LocalHub, Repo
-from parts.rows import write_rows
+from parts.local_hub import LocalHub
+from parts.rows import as_lines, write_rows
 from rpd_datasets.evaluation.benchmarks import load_problems
 from rpd_metric.errors import InputError
 
@@ -64,22 +63,16 @@ def test_what_is_not_the_benchmark_is_refused(name, rows, message, tmp_path):
 
 @pytest.mark.slow
 def test_benchmarks_are_loaded_from_the_hub_by_name(tmp_path):
-    def jsonl(rows: list[dict]) -> bytes:
-        return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-    aime, math500 = Repo(), Repo()
-    aime_rows = [{"ID": f"a{n}", "Problem": f"p{n}", "Answer": n} for n in range(30)]
-    aime.commit("main", {"train.jsonl": jsonl(aime_rows)}, "made")
-    levels = [{"problem": f"p{n}", "answer": "1", "level": 5 - n // 134} for n in range(500)]
-    math500.commit("main", {"test.jsonl": jsonl(levels)}, "made")
+    aime = ({"ID": f"a{n}", "Problem": f"p{n}", "Answer": n} for n in range(30))
+    levels = ({"problem": f"p{n}", "answer": "1", "level": 5 - n // 134} for n in range(500))
     code = (
         "from rpd_datasets.evaluation.benchmarks import load_problems\n"
         "tasks = load_problems('aime24')\n"
         "print(tasks[7].id, tasks[7].text, tasks[7].gold, len(load_problems('math500-level5')))"
     )
     with LocalHub() as hub:
-        hub.repos["datasets/Maxwell-Jia/AIME_2024"] = aime
-        hub.repos["datasets/HuggingFaceH4/MATH-500"] = math500
+        hub.add("datasets/Maxwell-Jia/AIME_2024", {"train.jsonl": as_lines(aime)})
+        hub.add("datasets/HuggingFaceH4/MATH-500", {"test.jsonl": as_lines(levels)})
         done = hub.run(tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["a7", "p7", "7", "134"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parts.rows import read_lines
 from rpd_datasets.filters.completeness import ends_in_loop, is_complete
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -114,10 +114,9 @@ def test_a_program_without_a_fence_is_finished_unless_it_breaks_off() -> None:
 
 @pytest.mark.skipif(not CONTROLLED.exists(), reason="needs the labelled sets in ../shared/data")
 def test_no_solution_in_another_language_or_subject_is_unfinished() -> None:
-    rows = [json.loads(line) for line in CONTROLLED.open(encoding="utf-8")]
     ends = [
         is_complete(text, reference=reference)
-        for row in rows
+        for row in read_lines(CONTROLLED)
         for text in row["solutions"]
         for reference in (None, row["reference_answer"])
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,8 @@ from datasets import Dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parts.local_hub import LocalHub, Repo
-from parts.rows import write_rows
+from parts.local_hub import LocalHub
+from parts.rows import as_lines, write_rows
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.filters.contamination import Contamination
@@ -119,9 +118,7 @@ def test_a_hub_that_cannot_be_reached_is_not_asked_again_but_its_cache_is(tmp_pa
     )
     rows = [{"ID": f"a{n}", "Problem": f"p{n}", "Answer": n} for n in range(30)]
     with LocalHub() as hub:
-        repo = hub.repos["datasets/Maxwell-Jia/AIME_2024"] = Repo()
-        lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
-        repo.commit("main", {"train.jsonl": lines}, "made")
+        hub.add("datasets/Maxwell-Jia/AIME_2024", {"train.jsonl": as_lines(rows)})
         assert "'aime24': 30" in hub.run(tmp_path, "-c", code, "aime24").stdout
     done = hub.run(tmp_path, "-c", code, "known")
     assert done.stdout.startswith("{'aime24': 30} not compared with aime25, "), done.stderr

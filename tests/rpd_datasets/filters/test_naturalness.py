@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parts import smollm2
+from parts.rows import read_lines, write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.problem import Problem
@@ -67,11 +67,10 @@ def test_solutions_in_another_language_are_less_natural_and_left_out(tmp_path: P
         options = FilterConfig(student=student, student_share=share, min_solutions=least)
         filtered = filter_problem(problem, options, token_counter("estimate"))
         assert list(filtered.reasons) == reasons
-    source = tmp_path / "pool.jsonl"
-    source.write_text(json.dumps({"problem": PROBLEM, "solutions": texts}) + "\n")
+    source = write_rows(tmp_path / "pool.jsonl", [{"problem": PROBLEM, "solutions": texts}])
     line = ["curate", f"{source}", "--output", f"{tmp_path / 'out'}", "--student", student]
     assert main([*line, "--num-problems", "1", "--num-solutions", "2"]) == 0
-    rejects = map(json.loads, (tmp_path / "out/rejects.jsonl").read_text().splitlines())
+    rejects = read_lines(tmp_path / "out/rejects.jsonl")
     left_out = {row["solution_index"]: row for row in rejects}
     assert left_out.keys() == {0, 2}
     assert "nats of surprise per token" in left_out[0]["detail"]

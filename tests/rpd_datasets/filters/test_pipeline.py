@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parts.rows import write_rows
+from parts.rows import read_lines, write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.filters import pipeline
 from rpd_datasets.filters.candidates import Candidates, Drops
@@ -170,7 +170,7 @@ def test_rpd_curate_applies_them_and_says_what_went(tmp_path):
     command += ["--decontaminate", str(bench), "--decisions", str(tmp_path / "d.json")]
     assert main([*command, "--soundness", "rules"]) == 0
 
-    rejects = [json.loads(line) for line in (out / "rejects.jsonl").open()]
+    rejects = read_lines(out / "rejects.jsonl")
     assert sorted((row["reason"], row["solution_index"]) for row in rejects) == [
         ("contaminated", None),
         ("floundering", 3),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from parts.fake_judge import kind_of
 from parts.fake_tgi import FakeTGI, Fault
-from parts.rows import write_rows
+from parts.rows import read_lines, write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.filters.soundness import SHOWN, SIGNS, WORDS, argument_of, signs_of_floundering
@@ -42,7 +42,7 @@ def test_words_that_admit_a_failure_are_signs_and_ruled_out_cases_or_thoughts_no
 def by_patterns(solution):
     """The signs by their patterns alone, without a look for words first."""
     spoken = " ".join(argument_of(solution).split())
-    matches = {name: re.search(one, spoken, re.IGNORECASE) for name, one in SIGNS.items()}
+    matches = {name: re.search(sign, spoken, re.IGNORECASE) for name, sign in SIGNS.items()}
     return [(name, match.group()[:SHOWN]) for name, match in matches.items() if match]
 
 
@@ -112,8 +112,7 @@ def test_a_judge_reads_what_is_left_and_what_failed_goes_with_its_reasons(tmp_pa
             assert len(server.requests) == requests
     # What was thought before the answer is not judged.
     assert all("reconsider" not in str(received.body) for received in server.requests)
-    rejects = [json.loads(line) for line in (out / "rejects.jsonl").open()]
-    details = {row["reason"]: row["detail"] for row in rejects}
+    details = {row["reason"]: row["detail"] for row in read_lines(out / "rejects.jsonl")}
     assert details["unsound"] == 'The judge: It says "mistake".'
     assert details["no_envelope"].startswith("no verdict on its argument: ")
     manifest = json.loads((out / "manifest.json").read_text())

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from parts.browser import chromium, drawn, ready
-from parts.curated_folder import STEPS, HashEmbedder, a_row, write_folder
+from parts.curated_folder import STEPS, HashEmbedder, a_row, change_manifest, write_folder
+from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.filters.decisions import read_decisions
 from rpd_datasets.rejects import Rejected
@@ -95,9 +96,7 @@ def evil_page(tmp_path_factory) -> Path:
             Rejected("filter", "too_few", "rows.jsonl:99", "Only two are there.", "left-out-one"),
         ],
     )
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["input"]["name"] = manifest["summarizer"]["name"] = EVIL
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    change_manifest(folder, input={"name": EVIL}, summarizer={"name": EVIL})
     the_page(folder, HashEmbedder(EVIL))
     return folder.parent / "out" / "report.html"
 
@@ -273,9 +272,7 @@ def test_the_distance_that_chose_is_shown_beside_rpd_and_read_by_labelled_pairs(
     assert problem["pairs"][0]["says"] is None  # no pairs were labelled with this encoder
     chose = "Distance strategy, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
     assert 0 < words(page).find(chose) < words(page).find(" RPD: quartiles")
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["embedder"]["name"], manifest["summarizer"]["name"] = "minilm", "Qwen/Qwen3-14B"
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    change_manifest(folder, embedder={"name": "minilm"}, summarizer={"name": "Qwen/Qwen3-14B"})
     page = the_page(folder)
     assert "step matches of this report with hash : matches need not" in words(page)
     (pair,) = embedded(page)[1][0]["pairs"]
@@ -325,9 +322,7 @@ def test_53_000_problems_stay_readable_and_the_sample_is_stated(tmp_path):
 
 def test_the_verdict_stands_at_the_top_and_a_log_is_no_choice(tmp_path):
     folder = write_folder(tmp_path / "curated", [a_row()])
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["outcome"] = {"verdict": {"word": "good", "reason": "2.6 <strategies>"}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    change_manifest(folder, outcome={"verdict": {"word": "good", "reason": "2.6 <strategies>"}})
     page = the_page(folder)
     verdict = '<p class="verdict"><b>Good</b> 2.6 &lt;strategies&gt;</p>'
     assert page.index("<h1>") < page.index(verdict) < page.index('id="filters"')
@@ -425,8 +420,7 @@ def test_without_the_embedder_that_made_it_the_stored_distances_are_shown(tmp_pa
 def test_a_file_of_solutions_gets_a_page_of_the_right_ones(tmp_path, capsys):
     row = {"problem": "What is 2 + 2?", "is_correct": [True, False, True, True]}
     row["solutions"] = ["Count up from two. So 4.", "Guess 5.", "Double two: 4.", "Add. It is 4."]
-    file = tmp_path / "samples.jsonl"
-    file.write_text(json.dumps(row) + "\n")
+    file = write_rows(tmp_path / "samples.jsonl", [row])
     assert main(["report", str(file), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["problems_shown"], result["problems_chosen"], result["pairs"]) == (1, 1, 3)

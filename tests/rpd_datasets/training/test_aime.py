@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
+from parts.rows import read_lines, write_rows
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.training.reinforcement import load_aime
 
 REAL = Path("../shared/data/benchmarks")
 
 
-def aime(folder: Path, rows: list[dict[str, object]]) -> Path:
-    lines = "".join(json.dumps(row) + "\n" for row in rows)
-    (folder / "aime.jsonl").write_text(lines, encoding="utf-8")
-    return folder / "aime.jsonl"
-
-
 def test_other_years_and_repeated_statements_are_left_out_and_counted(tmp_path):
-    rows: list[dict[str, object]] = [
+    rows = [
         {"Question": f"Problem number {n} of {year}: find x.", "Answer": n, "Year": year}
         for n, year in enumerate((1982, 1983, 2023, 2024, 2024))
     ]
-    problems, counts = load_aime(str(aime(tmp_path, [*rows, rows[1]])))
+    problems, counts = load_aime(str(write_rows(tmp_path / "aime.jsonl", [*rows, rows[1]])))
     assert [answer for _, answer in problems] == ["1", "2"]
     assert list(counts.values()) == [2, 3, 1]
 
 
 def test_problems_without_a_year_are_ones_own_and_all_taken(tmp_path):
     texts = ["Make 12 from 3 4.", "Make 1 from 23 4.", "Make 12 from 3 4."]
-    rows: list[dict[str, object]] = [{"problem": text, "answer": "x"} for text in texts]
-    problems, counts = load_aime(str(aime(tmp_path, rows)))
+    rows = ({"problem": text, "answer": "x"} for text in texts)
+    problems, counts = load_aime(str(write_rows(tmp_path / "own.jsonl", rows)))
     assert problems == [(text, "x") for text in texts[:2]]
     assert list(counts.values()) == [0, 0, 1]
 
@@ -45,5 +39,4 @@ def test_the_real_problems_are_975_and_none_is_in_aime24():
     assert held_out is not None
     assert not [text for text, _ in problems if held_out.find(text)]
     # One that slipped in would be found.
-    line = (REAL / "aime24.jsonl").read_text(encoding="utf-8").splitlines()[7]
-    assert held_out.find(json.loads(line)["problem"].replace("$", ""))
+    assert held_out.find(read_lines(REAL / "aime24.jsonl")[7]["problem"].replace("$", ""))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from parts.tiny_models import END, FAMILIES, PAD, sums, tiny_model
+from parts.rows import write_rows
+from parts.tiny_models import END, FAMILIES, PAD, dialogues, sums, tiny_model
 from rpd_datasets.training.tokenizer import load_tokenizer
 from rpd_datasets.training.training_rows import (
     load_rows,
@@ -77,13 +77,9 @@ def test_padding_with_the_end_token_and_an_unknown_token_are_refused(models):
 
 
 def test_a_source_that_is_not_there_or_has_other_columns_is_refused_in_one_line(tmp_path):
-    other = tmp_path / "x.jsonl"
-    other.write_text('{"text": "hello"}\n', encoding="utf-8")
-    for spec, says in (
-        ("nowhere/at/all", None),
-        ("missing.jsonl", None),
-        (other, "no column 'prompt'"),
-    ):
+    other = write_rows(tmp_path / "x.jsonl", [{"text": "hello"}])
+    sources = {"nowhere/at/all": None, "missing.jsonl": None, other: "no column 'prompt'"}
+    for spec, says in sources.items():
         with pytest.raises(InputError, match=says) as caught:
             load_rows([str(spec)])
         assert "\n" not in str(caught.value)
@@ -101,14 +97,8 @@ def real_template(models: dict[str, Path], name: str) -> Any:
 
 
 def sample(tmp_path: Path, *completions: str) -> Any:
-    file = tmp_path / "rows.jsonl"
-    lines = []
-    for n, text in enumerate(completions):
-        prompt = [{"role": "user", "content": f"1 + {n}"}]
-        completion = [{"role": "assistant", "content": text}]
-        lines.append(json.dumps({"prompt": prompt, "completion": completion}) + "\n")
-    file.write_text("".join(lines), encoding="utf-8")
-    return load_rows([str(file)])[0]
+    pairs = ((f"1 + {n}", text) for n, text in enumerate(completions))
+    return load_rows([str(dialogues(tmp_path / "rows.jsonl", pairs))])[0]
 
 
 WHOLE = ["The sum is 2.", "<think>One more.</think>\n\nThe sum is 2.", "  Indented.\n\nAnd on."]

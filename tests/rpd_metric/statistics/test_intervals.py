@@ -22,7 +22,6 @@ from benchmarks.interval_coverage import (
 from rpd_metric.errors import InputError
 from rpd_metric.statistics import intervals
 from rpd_metric.statistics.intervals import (
-    holm_rows,
     mean_band,
     mean_interval,
     paired_differences,
@@ -136,8 +135,6 @@ def test_equal_models_are_rarely_told_apart_by_any_k(models, samples):
 
 def test_a_table_of_equal_models_rarely_says_anything():
     assert table_alarms(problems=30, repeats=200) <= 0.05 + error_of(0.05, 200)
-    # Where every row holds one cell, it is Holm's method.
-    assert holm_rows([[0.01], [0.03], [0.04]]) == [[0.03], [0.06], [0.06]]
 
 
 def test_it_finds_what_is_there_more_often_than_holms_method_over_every_k():
