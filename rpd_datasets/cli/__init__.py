@@ -35,18 +35,18 @@ COMMANDS = (curate, plan, score, compare, compare_metrics, report, judge, label,
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["help"]:
-        given = [*given[1:2], "--help"]
+    line = list(sys.argv[1:] if arguments is None else arguments)
+    if line[:1] == ["help"]:
+        line = [*line[1:2], "--help"]
     parser = command_line()
     commands = parser.commands
-    name = given[0] if given and given[0] in commands else ""
+    name = line[0] if line and line[0] in commands else ""
     args = argparse.Namespace()
 
     def parse() -> None:
         if not name:
-            parser.parse_args(given)  # help, the version, or an error: each of them ends here
-        typed = with_config(commands[name], given[1:])
+            parser.parse_args(line)  # help, the version, or an error: each of them ends here
+        typed = with_config(commands[name], line[1:])
         commands[name].parse_args(typed, args)
         if preset := getattr(args, "preset", None):
             # A preset only changes defaults, so that typed options win.

@@ -151,9 +151,12 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add_options(group, InputSpec)
     add_options(group, Columns)
     add_options(group, InputSpec, "place")
-    help = "read only these rows, e.g. domain=math (repeatable)"
-    pairs: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN=VALUE"}
-    group.add_argument("--only", **pairs, help=help)
+    add_only(group, "--only", "read only these rows, e.g. domain=math (repeatable)")
+
+
+def add_only(group: Any, flag: str, help: str) -> None:
+    """An option of `COLUMN=VALUE` pairs; see [`only_values`]."""
+    group.add_argument(flag, action="append", default=[], metavar="COLUMN=VALUE", help=help)
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
@@ -205,17 +208,16 @@ def checked_config(
             "openai:http://host:port/v1)",
             option=("summarizer", "embedder"),
         )
-    config = options_from(
-        CurationConfig,
-        args,
-        groups,
-        sampling=options_from(Sampling, args),
-        requests=options_from(RequestOptions, args),
-        filters=filters or FilterConfig(),
-    )
+    config = curation_config(args, groups, filters=filters or FilterConfig())
     check_models(config, judge=judge)
     check_input(args.input, input_spec(args), None if filters is None else config)
     return config
+
+
+def curation_config(args: argparse.Namespace, groups: Sequence[str], **own: Any) -> CurationConfig:
+    """The configuration of these groups of options, and of fields that the command decides."""
+    sampling, requests = options_from(Sampling, args), options_from(RequestOptions, args)
+    return options_from(CurationConfig, args, groups, sampling=sampling, requests=requests, **own)
 
 
 def open_input(

@@ -18,7 +18,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import add_command, add_models
+from rpd_datasets.cli.arguments import add_command, add_models, curation_config
 from rpd_datasets.cli.output import Progress, scoring
 from rpd_datasets.comparison import paired
 from rpd_datasets.comparison.side_by_side import plot, write_comparison
@@ -32,8 +32,6 @@ from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.options import add_options, options_from
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
-from rpd_metric.models.chat import Sampling
-from rpd_metric.models.requests import RequestOptions
 from rpd_metric.steps.summarizers import asks_chat_model
 
 NONE = "none"
@@ -71,19 +69,11 @@ def add_to(commands: Any) -> None:
 
 def _compare(args: argparse.Namespace) -> None:
     choice = AUTO if args.distance in (None, NONE) else args.distance
-    config = options_from(
-        CurationConfig,
-        args,
-        ("models",),
-        sampling=options_from(Sampling, args),
-        requests=options_from(RequestOptions, args),
-        filters=FilterConfig(
-            min_solutions=1, require_complete=False, drop_duplicates=False, answers="any"
-        ),
-        problems=choice,
-        solutions=choice,
-        seed=args.seed,
+    filters = FilterConfig(
+        min_solutions=1, require_complete=False, drop_duplicates=False, answers="any"
     )
+    by: dict[str, Any] = {"problems": choice, "solutions": choice, "seed": args.seed}
+    config = curation_config(args, ("models",), filters=filters, **by)
     check_models(config)
     spec = options_from(InputSpec, args, columns=options_from(Columns, args))
     with Progress("Reading solutions", len(args.models)) as line:
@@ -101,8 +91,8 @@ def _compare(args: argparse.Namespace) -> None:
             measured_by = _measured_by(config, models)
             total = sum(len(group[0].marks) for group in groups.values())
             line.stage("Comparing solutions", total)
-            with scoring(models.flows, line) as done:
-                more: dict[str, Any] = {"most": args.max_right, "on_problem": done}
+            with scoring(models.flows, line) as scored_one:
+                more: dict[str, Any] = {"most": args.max_right, "on_problem": scored_one}
                 for title, group in groups.items():
                     work = paired.solve_together(group, config, models, **more)
                     solved[title] = asyncio.run(work)

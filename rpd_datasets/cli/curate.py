@@ -61,8 +61,7 @@ def add_to(commands: Any) -> None:
     add_options(group, CurationConfig, "choice")
     help = "also choose N problems (default: --num-problems) from another input (repeatable)"
     group.add_argument("--mix", action="append", metavar="INPUT[:N]", help=help)
-    only: dict[str, Any] = {"action": "append", "default": [], "metavar": "COLUMN=VALUE"}
-    group.add_argument("--mix-only", **only, help="replaces --only for the inputs of --mix")
+    arguments.add_only(group, "--mix-only", "replaces --only for the inputs of --mix")
     help = "a training set of the paper, e.g. paper or random-1p3s (docs/presets.md)"
     group.add_argument("--preset", choices=tuple(PRESETS), metavar="NAME", help=help)
     arguments.add_filters(parser)
@@ -138,8 +137,7 @@ def _print_result(
         result = {"output": str(args.output), "counts": counts, "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
-    shown = chosen[:SHOWN]
-    print_scored([(row["problem"], row["score"], _chosen_lines(row)) for row in shown])
+    print_scored([(row["problem"], row["score"], _chosen_lines(row)) for row in chosen[:SHOWN]])
     if len(chosen) > SHOWN:
         print(f"... and {len(chosen) - SHOWN:,} more problems")
     print()

@@ -64,11 +64,11 @@ def _label(args: argparse.Namespace) -> None:
     def label(row: dict[str, Any], column: str, order: Sequence[int]) -> bool:
         """Label a row, whose solutions are shown in the `order` of these indices."""
         steps = row.get("steps") or steps_of(row)
-        shown = [steps[index] for index in order]
+        ordered = [steps[index] for index in order]
         if reader is None:
-            grouping = _ask(row["problem"], shown, [row["solutions"][index] for index in order])
+            grouping = _ask(row["problem"], ordered, [row["solutions"][index] for index in order])
         else:
-            grouping = run(reader.sort_in_order(row["problem"], shown))
+            grouping = run(reader.sort_in_order(row["problem"], ordered))
         if None in grouping.groups:
             skipped[grouping.reason or Reason.NO_VERDICT] += 1
             return False
@@ -129,8 +129,9 @@ def _read(output: Path) -> list[dict[str, Any]]:
         rows = [json.loads(line) for line in lines if line]
         list(map(_key, rows))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = "holds other rows than rpd label writes: name another file with --output"
-        raise InputError(f"{output} {problem}") from error
+        raise InputError(
+            f"{output} holds other rows than rpd label writes: name another file with --output"
+        ) from error
     return rows
 
 

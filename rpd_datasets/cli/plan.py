@@ -46,7 +46,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.store import ReplyStore
 from rpd_metric.reasons import with_option
-from rpd_metric.statistics.power import gain_deviation, power, problems_for
+from rpd_metric.statistics.power import SPREAD, gain_deviation, power, problems_for
 
 # Of a model to be trained: pass@1 under which diverse solutions slow it down, and what pass@k must
 # be above pass@1. Set between two measured starts, not measured themselves: 1.5 and 11.7 % at
@@ -59,22 +59,20 @@ def add_to(commands: Any) -> None:
     """Add `rpd plan`."""
     parser = arguments.add_command(commands, _plan, __doc__)
     arguments.add_input(parser, optional=True)
-    help = "show what the store of replies holds; needs no INPUT"
-    parser.add_argument("--store-info", action="store_true", help=help)
+    add, help = parser.add_argument, "show what the store of replies holds; needs no INPUT"
+    add("--store-info", action="store_true", help=help)
     help = (
         "how many problems and samples tell two models apart whose pass@1 differs; needs no INPUT"
     )
-    add = parser.add_argument
     add("--evaluation", nargs="?", type=float, const=4.0, metavar="POINTS", help=help)
     help = (
         "whether to expect a gain from diverse solutions, by the log of an evaluation of the model "
+        "to be trained, on your problems and with several samples of each; needs no INPUT"
     )
-    help += "to be trained, on your problems and with several samples of each; needs no INPUT"
     add("--student-results", type=Path, metavar="LOG", help=help)
     add_options(parser.add_argument_group("selection"), CurationConfig, "choice")
-    help = "assumed tokens of a summary"
-    default = ASSUMED_REPLY_TOKENS
-    parser.add_argument("--reply-tokens", type=int, default=default, metavar="N", help=help)
+    tokens, help = ASSUMED_REPLY_TOKENS, "assumed tokens of a summary"
+    add("--reply-tokens", type=int, default=tokens, metavar="N", help=help)
     arguments.add_filters(parser)
     arguments.add_models(parser)
 
@@ -155,10 +153,7 @@ def _plan_evaluation(points: float, *, as_json: bool) -> None:
         for problems, samples in product((30, 134, 500), (4, 16, 64))
     ]
     needed = {
-        samples: (
-            problems_for(chance, samples, gain, spread=0),
-            problems_for(chance, samples, gain),
-        )
+        samples: [problems_for(chance, samples, gain, spread) for spread in (0, SPREAD)]
         for samples in (4, 16, 64)
     }
     deviation = 100 * gain_deviation(gain)

@@ -91,16 +91,15 @@ def _report(args: argparse.Namespace) -> None:
         line.stage("Reading problems", len(folder.shown))
         report = write_report(folder, page, embedder, measured=MEASURED, on_problem=line.advance)
     measures, manifest = report.measures, folder.manifest
-    facts: dict[str, Any] = {
+    distances = {folder.chosen_by: measures.choosing, "rpd": measures.rpd}
+    facts = {
         "problems_chosen": manifest["counts"]["problems_chosen"],
         "problems_shown": len(measures.cases),
         "pairs": len(measures.rpd),
         "chosen_by": folder.chosen_by,
+        **{f"median_{name}": float(np.median(v)) for name, v in distances.items() if len(v)},
+        "embedder": measures.embedder,
     }
-    for name, values in {folder.chosen_by: measures.choosing, "rpd": measures.rpd}.items():
-        if len(values):
-            facts[f"median_{name}"] = float(np.median(values))
-    facts["embedder"] = measures.embedder
     print_result(args, facts, report=str(report.page))
     if not args.json:
         if source.is_file():

@@ -117,9 +117,10 @@ def _score(args: argparse.Namespace) -> None:
         "ties": config.ties if name == "rpd" else None,
     }
     if not args.json:
-        shown = problems[: args.num_rows]
-        scores = [(row["problem"], row["mean_distance"], _lines(row, name, curve)) for row in shown]
-        print_scored(scores)
+        first = problems[: args.num_rows]
+        print_scored(
+            [(row["problem"], row["mean_distance"], _lines(row, name, curve)) for row in first]
+        )
         if len(problems) > args.num_rows:
             print(f"... and {len(problems) - args.num_rows:,} more problems")
         print()

@@ -406,7 +406,8 @@ def figures(solved: Solved, first: str, second: str) -> Figures | None:
 
 def _figures_of(solved: Sequence[Solved], first: str, second: str) -> list[Figures]:
     """Those of all problems where both have two right solutions."""
-    return [found for problem in solved if (found := figures(problem, first, second))]
+    by_problem = (figures(problem, first, second) for problem in solved)
+    return [of_problem for of_problem in by_problem if of_problem is not None]
 
 
 def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:

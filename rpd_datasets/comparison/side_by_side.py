@@ -26,12 +26,7 @@ def write_comparison(
     solved: Mapping[str, Sequence[Solved]],
     measured_by: str = "",
 ) -> None:
-    """Write the page, replacing an earlier one.
-
-    Raises:
-        [`InputError`]: `path` does not end in `.html`.
-        [`OutputError`]: The file cannot be written.
-    """
+    """Write the page, replacing an earlier one; raises as [`write_page`] and [`check_page`] do."""
     check_page(path)
     columns = [
         (figures.between - figures.within, [_column(model, problem) for model in (base, other)])

@@ -18,41 +18,28 @@ Verdict = Callable[[str], tuple[str, str] | None]
 
 @dataclass(frozen=True)
 class AnswerCheck:
-    """What is known about a problem's final answers; all lists have an entry per solution.
+    """What is known about a problem's final answers.
 
-    Args:
-        marks (`tuple[bool | None, ...]`): Right, wrong, or not known.
-        by (`str`): The source: `"marks"`, `"reference"`, or `""` for none.
-        column (`str`, *optional*): Its column.
-        agrees (`tuple[bool | None, ...]`): Whether it has the most frequent answer; `None` where
-            it names none, and everywhere without a majority.
-        majority (`bool`): Whether one answer is more frequent than every other.
-        unread (`tuple[str, ...]`): Answers that could not be compared with the reference.
+    `marks` say of each solution whether it is right, `agrees` whether it has the most frequent
+    answer: `None` where it names none, and everywhere without a majority.
     """
 
     marks: tuple[bool | None, ...]
-    by: Literal["marks", "reference", ""]
+    by: Literal["marks", "reference", ""]  # what the marks come from
     column: str | None
     agrees: tuple[bool | None, ...]
-    majority: bool
-    unread: tuple[str, ...] = ()
+    majority: bool  # whether one answer is more frequent than every other
+    unread: tuple[str, ...] = ()  # answers that could not be compared with the reference
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """A problem, and which of its solutions are still in.
+    """A problem, and which of its solutions are still in."""
 
-    Args:
-        problem ([`Problem`]): With all its solutions.
-        left (`tuple[int, ...]`): Indices of those that earlier filters left.
-        num_tokens (`tuple[int, ...]`): Of every solution.
-        unfinished, unsound (`Callable`, *optional*): A judge's verdicts on ends and arguments.
-    """
-
-    problem: Problem
-    left: tuple[int, ...]
-    num_tokens: tuple[int, ...]
+    problem: Problem  # with all its solutions
+    left: tuple[int, ...]  # indices of those that earlier filters left
+    num_tokens: tuple[int, ...]  # of every solution
     count_tokens: TokenCounter
     answers: AnswerCheck
-    unfinished: Verdict | None = None
-    unsound: Verdict | None = None
+    unfinished: Verdict | None = None  # a judge's verdicts on ends
+    unsound: Verdict | None = None  # and on arguments

@@ -204,10 +204,8 @@ def filter_problem(
 ) -> Filtered:
     """Decide what is kept of a problem (App. C.1).
 
-    Args:
-        answers ([`AnswerCheck`], *optional*): The input's marks if unset.
-        unfinished (`Callable`, *optional*): A judge's verdicts on ends; rules if unset.
-        unsound (`Callable`, *optional*): The same on arguments; needed with `soundness="llm"`.
+    Unset, `answers` are the input's marks, and ends are judged by rules. `soundness="llm"` needs a
+    judge's verdicts on arguments, `unsound`.
 
     Raises:
         InputError: `only_correct` lacks its column, or `soundness="llm"` its verdicts.

@@ -49,10 +49,7 @@ def write_report(
 ) -> WrittenReport:
     """Write the report of a curated folder, replacing an earlier one.
 
-    Args:
-        folder ([`~rpd_datasets.report.contents.CuratedFolder`]): See [`read_curated`].
-        page (`Path`): The HTML file.
-        embedder, measured, on_problem: See [`~rpd_datasets.report.measures.measure`].
+    `embedder`, `measured` and `on_problem` are for [`~rpd_datasets.report.measures.measure`].
 
     Raises:
         [`InputError`]: `page` does not end in `.html`.

@@ -83,11 +83,7 @@ class CuratedFolder:
 
 
 def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
-    """Read a curated folder.
-
-    Args:
-        folder (`Path`): As `rpd curate` made it.
-        max_problems (`int`): Chosen problems to read the texts of, spread evenly over the ranks.
+    """Read a curated folder, with the texts of at most `max_problems`, spread over the ranks.
 
     Raises:
         [`InputError`]: The folder is not one that `rpd curate` made, or was changed since.
@@ -106,8 +102,8 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
         line["score"] = line["rpd_score"] if ranked_by is None else ranked_by
     by_rank = {line["rank"]: line for line in scores if line["rank"] is not None}
     drops, left_out, details = _drops(manifest, folder / "rejects.jsonl")
-    shown, selected_tokens = _rows(folder / ROWS, by_rank, max_problems, details)
-    return CuratedFolder(manifest, scores, shown, selected_tokens, drops, left_out)
+    sample, selected_tokens = _rows(folder / ROWS, by_rank, max_problems, details)
+    return CuratedFolder(manifest, scores, sample, selected_tokens, drops, left_out)
 
 
 def spread(count: int, wanted: int) -> list[int]:
@@ -154,17 +150,17 @@ def _rows(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    wanted, shown, tokens = set(spread(len(by_rank), max_problems)), [], []
+    ranks, sample, tokens = set(spread(len(by_rank), max_problems)), [], []
     rank = 0
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches(batch_size=64):
                 for row in batch.select(["selected", "num_tokens"]).to_pylist():
                     tokens += [row["num_tokens"][index] for index in row["selected"]]
-                here = [place for place in range(len(batch)) if rank + place in wanted]
+                here = [place for place in range(len(batch)) if rank + place in ranks]
                 for place, row in zip(here, batch.take(here).to_pylist(), strict=True):
                     score = by_rank[rank + place]
-                    shown.append(_chosen(row, score, details.get(score["where"], {})))
+                    sample.append(_chosen(row, score, details.get(score["where"], {})))
                 rank += len(batch)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise InputError(f"{path} cannot be read ({error}); curate again") from error
@@ -173,7 +169,7 @@ def _rows(
             f"{path} holds {rank} problems, but scores.jsonl says that {len(by_rank)} were chosen; "
             "curate again"
         )
-    return shown, tokens
+    return sample, tokens
 
 
 def _chosen(row: Line, score: Line, details: Mapping[int, str]) -> ChosenProblem:

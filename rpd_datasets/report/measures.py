@@ -57,10 +57,8 @@ def measure(
     """Measure the problems that a report shows.
 
     Args:
-        rows, ties: The problems, and how equally long lists of steps were compared.
         embedder ([`Embedder`], *optional*): The one that the distances were made with; another one
             gives matches that do not explain them. Without one there is only what is stored.
-        on_problem (`Callable`): Called after each problem, for a progress bar.
         most (`int`, *optional*): Encode only so many problems, spread evenly.
     """
     encoded = set(range(len(rows)) if most is None else spread(len(rows), most))

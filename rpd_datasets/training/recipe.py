@@ -172,23 +172,23 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     config = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     config.add_argument("--config", type=Path)
     try:
-        file, given = config.parse_known_args(arguments)
+        file, typed = config.parse_known_args(arguments)
         options = {} if file.config is None else read_recipe(file.config)
         # None cannot be written on a command line; as a default it can.
         parser.set_defaults(**{name: None for name, value in options.items() if value is None})
-        line = [*_as_arguments(options), *given]
+        line = [*_as_arguments(options), *typed]
         named, unknown = parser.parse_known_args(line)
         unknown += [f"--{name}" for name, value in options.items() if value is None]
         unknown += [word for word in line if word.startswith("--gradient_checkpointing")]
         _check_known(unknown, defaults.keys() - RENAMED.keys())
-        chosen = vars(named)
-        if (effective := chosen.get("effective_batch_size")) is not None:
-            steps = _accumulation_steps(effective, chosen["per_device_train_batch_size"])
+        values = vars(named)
+        if (effective := values.get("effective_batch_size")) is not None:
+            steps = _accumulation_steps(effective, values["per_device_train_batch_size"])
             line.append(f"--gradient_accumulation_steps={steps}")
-            chosen["gradient_accumulation_steps"] = steps
-        named_or_set = {n for n, value in chosen.items() if n in options or value != defaults[n]}
-        settings = {name: chosen[name] for name in sorted(named_or_set)}
-        if chosen.get("dry_run"):
+            values["gradient_accumulation_steps"] = steps
+        named_or_set = {n for n, value in values.items() if n in options or value != defaults[n]}
+        settings = {name: values[name] for name in sorted(named_or_set)}
+        if values.get("dry_run"):
             # What asks for bfloat16 on a GPU can be looked at where there is none.
             line.append("--use_cpu=true")
         return Recipe(tuple(parser.parse_args_into_dataclasses(args=line)), settings)

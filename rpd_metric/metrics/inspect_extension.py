@@ -214,13 +214,10 @@ class SpecAPI(ModelAPI):
         """Ask the model once."""
         if tools:
             raise InputError("a model of rpd/ calls no tools; take one of Inspect's providers")
-        given = {
-            name: value
-            for name in ("temperature", "top_p", "max_tokens", "seed")
-            if (value := getattr(config, name)) is not None
-        }
+        names = ("temperature", "top_p", "max_tokens", "seed")
+        named = config.model_dump(include=set(names), exclude_none=True)
         messages = tuple({"role": message.role, "content": message.text} for message in input)
-        sampling = Sampling(thinking=self._thinking, **given)
+        sampling = Sampling(thinking=self._thinking, **named)
         if self._chat is None:  # not earlier: grading a log makes its model, too
             self._chat = load_chat(self._spec.text, self._options)
         stop = tuple(config.stop_seqs or ())
