@@ -15,18 +15,18 @@ import argparse
 import hashlib
 import heapq
 import json
-import os
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
-from rpd_datasets.cli.arguments import only_values
+from rpd_datasets.cli.arguments import only_values, worded_for
 from rpd_datasets.commands import run_command
-from rpd_datasets.destination import check_output
+from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.inputs.source import InputSpec, open_source
-from rpd_metric.errors import InputError, OutputError
+from rpd_metric.errors import InputError
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -39,23 +39,16 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source(
             args.input,
-            InputSpec(exactly=args.exactly, only=only_values("--only", args.only)),
+            InputSpec(exactly=args.exactly, only=only_values("only", args.only)),
             scratch=Path(scratch),
             on_reject=lambda rejected: left_out.update([rejected.reason]),
         )
         drawn, total = draw((problem.problem for problem in source), args.num_problems, args.seed)
-        rough = args.output.with_name(f"{args.output.name}.partial")
-        try:
-            args.output.parent.mkdir(parents=True, exist_ok=True)
-            with rough.open("w", encoding="utf-8") as file:
-                for problem in source:
-                    if _place(problem.problem, args.seed) in drawn:
-                        own = {"problem": problem.problem, "solutions": list(problem.solutions)}
-                        row = {**problem.extra, **own}
-                        file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            os.replace(rough, args.output)
-        except OSError as error:
-            raise OutputError(f"cannot write {args.output}: {error.strerror}") from error
+        with whole_file(args.output) as file:
+            for problem in source:
+                if _place(problem.problem, args.seed) in drawn:
+                    own = {"problem": problem.problem, "solutions": list(problem.solutions)}
+                    file.write(json.dumps({**problem.extra, **own}, ensure_ascii=False) + "\n")
     reasons = "".join(f", {reason} {number:,}" for reason, number in left_out.most_common())
     sys.stderr.write(
         f"drew {len(drawn):,} of {total:,} problems with seed {args.seed} into {args.output}"
@@ -66,10 +59,7 @@ def main(arguments: Sequence[str]) -> None:
 def draw(problems: Iterable[str], number: int, seed: int) -> tuple[set[bytes], int]:
     """The hashes of the problems that are drawn, all where there are fewer, and how many there are.
 
-    Args:
-        problems (`Iterable[str]`): Texts, each once.
-        number (`int`): How many to draw.
-        seed (`int`): Another one draws others.
+    Each text must come once.
     """
     places = [_place(text, seed) for text in problems]
     return set(heapq.nsmallest(number, places)), len(places)
@@ -101,4 +91,5 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(run_command("recipes/pool.py", lambda: main(sys.argv[1:])))
+    wording = partial(worded_for, _parser())
+    sys.exit(run_command("recipes/pool.py", lambda: main(sys.argv[1:]), wording=wording))

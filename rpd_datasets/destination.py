@@ -8,15 +8,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
+from typing import TextIO
 
 from rpd_metric.errors import OutputError
 
 # The names, or patterns of them, that a command wrote at a place; `None` where its mark is missing.
 Written = Callable[[Path], Sequence[str] | None]
 SHOWN = 3  # files that a message names
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[TextIO]:
+    """A text file to write, which replaces an earlier one when it is complete.
+
+    Raises:
+        [`OutputError`]: It cannot be written.
+    """
+    beside = path.with_name(f"{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        os.replace(beside, path)
+    except OSError as error:
+        raise OutputError(f"cannot write {error.filename or path}: {error.strerror}") from error
 
 
 def check_output(

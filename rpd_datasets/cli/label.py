@@ -22,6 +22,7 @@ from typing import Any
 from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_result
 from rpd_datasets.curation.models import load_flow, load_models
+from rpd_datasets.destination import whole_file
 from rpd_datasets.judging.labels import Labels, agreement_of_passes, second_order
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -77,10 +78,8 @@ def _label(args: argparse.Namespace) -> None:
         return True
 
     def save() -> None:
-        beside = output.with_name(f"{output.name}.partial")
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-        beside.write_text("".join(lines), encoding="utf-8")
-        beside.replace(output)
+        with whole_file(output) as file:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(EOFError))  # the person has had enough

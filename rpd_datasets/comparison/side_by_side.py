@@ -10,8 +10,9 @@ import numpy as np
 
 from rpd_datasets.comparison import paired
 from rpd_datasets.comparison.paired import Difference, Groups, Solved
+from rpd_datasets.destination import whole_file
 from rpd_datasets.evaluation.results import Results
-from rpd_datasets.report import check_page, write_page
+from rpd_datasets.report import check_page
 from rpd_datasets.report.page import render_document
 from rpd_metric.errors import MissingExtraError, OutputError
 
@@ -26,7 +27,7 @@ def write_comparison(
     solved: Mapping[str, Sequence[Solved]],
     measured_by: str = "",
 ) -> None:
-    """Write the page, replacing an earlier one; raises as [`write_page`] and [`check_page`] do."""
+    """Write the page, replacing an earlier one; raises as [`check_page`] and [`whole_file`] do."""
     check_page(path)
     columns = [
         (figures.between - figures.within, [_column(model, problem) for model in (base, other)])
@@ -43,7 +44,9 @@ def write_comparison(
         "notes": paired.notes(differences, measured_by),
         "problems": [pair for _, pair in sorted(columns, key=lambda row: -row[0])[:MOST]],
     }
-    write_page(path, render_document("side_by_side.html", context, ("style.css",)))
+    text = render_document("side_by_side.html", context, ("style.css",))
+    with whole_file(path) as file:
+        file.write(text)
 
 
 def _column(model: Results, solved: Solved) -> dict[str, Any]:

@@ -6,16 +6,15 @@ Texts of a sample of the chosen problems are shown, all scores are counted.
 from __future__ import annotations
 
 import html
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rpd_datasets.destination import check_output
+from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.report.contents import CuratedFolder, read_curated
 from rpd_datasets.report.measures import Measures, measure
 from rpd_datasets.report.page import render
-from rpd_metric.errors import InputError, OutputError
+from rpd_metric.errors import InputError
 from rpd_metric.models.embedders import Embedder
 
 __all__ = ["WrittenReport", "check_page", "read_curated", "write_report"]
@@ -58,20 +57,10 @@ def write_report(
     check_page(page)
     ties = folder.manifest["options"]["ties"]
     measures = measure(folder.shown, embedder, ties, on_problem, most=measured)
-    write_page(page, render(folder, measures))
+    text = render(folder, measures)
+    with whole_file(page) as file:  # a browser may be looking at the earlier one
+        file.write(text)
     return WrittenReport(page, folder, measures)
-
-
-def write_page(page: Path, text: str) -> None:
-    """Write an HTML file, replacing an earlier one. Raises [`OutputError`] where it cannot."""
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        # A browser may be looking at the earlier one.
-        unfinished = page.with_name(page.name + ".partial")
-        unfinished.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(unfinished, page)
-    except OSError as error:
-        raise OutputError(f"cannot write {error.filename or page}: {error.strerror}") from error
 
 
 def check_page(page: Path) -> None:

@@ -8,11 +8,11 @@ batch is split over devices, and where curves go, may change.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.destination import whole_file
 from rpd_datasets.publish.model_card import CardFacts, model_card
 from rpd_datasets.publish.publishable import RECORD
 from rpd_metric.errors import OutputError
@@ -68,16 +68,10 @@ def run_names(output: Path) -> Sequence[str] | None:
 
 def record_settings(output: Path, settings: dict[str, Any], facts: dict[str, Any]) -> None:
     """Write down what a run is, for a resumed run, for merging and for its card."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
+    # Another process of the same run may be reading it.
+    with whole_file(output / RECORD) as file:
         # In their order: the card of a merged model lists them as the run counted them.
-        text = json.dumps({"settings": settings, **facts}, indent=2) + "\n"
-        # Another process of the same run may be reading it.
-        rough = output / PARTIAL
-        rough.write_text(text, encoding="utf-8")
-        os.replace(rough, output / RECORD)
-    except OSError as error:
-        raise OutputError(f"cannot write {output}: {error.strerror}") from error
+        file.write(json.dumps({"settings": settings, **facts}, indent=2) + "\n")
 
 
 def read_record(folder: Path) -> dict[str, Any]:

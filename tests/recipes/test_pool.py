@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
-from parts.recipe_scripts import script
+from parts.recipe_scripts import RECIPES, script
 from parts.rows import read_lines, write_rows
 
 ROWS = [
@@ -29,6 +31,13 @@ def test_a_seed_draws_the_same_problems_whatever_their_order(tmp_path, capsys):
     assert drawn(tmp_path, ROWS, "--num-problems", "10", "--seed", "1") != first
     assert drawn(tmp_path, ROWS, "--num-problems", "20") > first
     assert "drew 20 of 40 problems with seed 0" in capsys.readouterr().err
+
+
+def test_a_wrong_option_is_named_as_it_is_typed(tmp_path):
+    rows = write_rows(tmp_path / "rows.jsonl", ROWS)
+    line = [sys.executable, RECIPES / "pool.py", rows, "--only", "x", "--output", tmp_path / "out"]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert done.stderr.startswith("recipes/pool.py: --only 'x' is not of the form COLUMN=VALUE\n")
 
 
 def test_only_and_exactly_count_what_they_leave_out(tmp_path, capsys):
