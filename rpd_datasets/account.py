@@ -29,14 +29,16 @@ GROUPS_RULE = (
 )
 # Groups of an outcome that hold shares of solutions.
 SHARES = ("right", "wrong", "not_checked", "minority_answer", "floundering")
-# AUROC of "do these two differ in strategy?" with the encoder minilm, on 164 natural problems and
-# on 48 where wording misleads (docs/distances.md): by a chat model's groups or steps, or without.
+# AUROC of "do these two differ in strategy?" with the encoder minilm, on 164 natural problems (of
+# which 82 taught `taught` and do not count there) and on 48 where wording misleads
+# (docs/distances.md): by a chat model's groups or steps, or without.
 _SEEN = {
     (GROUPS, True): (0.983, 1.0),
     ("strategy", True): (0.884, 0.807),
     ("combined", True): (0.903, 0.795),
     ("rpd", True): (0.819, 0.763),
     ("rpd", False): (0.804, 0.554),
+    ("taught", False): (0.853, 0.761),
     ("pieces", False): (0.841, 0.552),
     ("raw", False): (0.772, 0.55),
 }
