@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.options import documented, option
-from rpd_datasets.select import GREEDY, SELECTIONS, Selection
+from rpd_datasets.selection.solutions import GREEDY, SELECTIONS, Selection
 from rpd_metric.distance.core import Ties
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError, check_least

@@ -28,7 +28,6 @@ from rpd_datasets.curation.mapping import FINGERPRINT, made_columns
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.run import RunOptions, curate_folder
-from rpd_datasets.curation.scoring import quality_of
 from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.filters.answer_checks import marks_of, unread_marks
 from rpd_datasets.filters.pipeline import filter_problem
@@ -36,6 +35,7 @@ from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, Source, look_at_head, open_source
 from rpd_datasets.publish.publishable import curated_files
 from rpd_datasets.publish.pushing import Pushed, push_folder
+from rpd_datasets.selection.solutions import quality_of
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, SpecError
 from rpd_metric.models.kinds import chat_spec, embedder_spec
@@ -244,7 +244,7 @@ def check_input(
         # What it keeps is of no interest: a missing column or file of decisions is an error.
         looked_at = replace(filters, student=None)
         filter_problem(problem, looked_at, token_counter("estimate"), unsound=lambda _: None)
-        quality_of(problem, config, range(len(problem.solutions)))
+        quality_of(problem, config.quality_column)
 
 
 def load_curated(folder: str | Path) -> Curated:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
-from rpd_datasets.curation.allocation import shares
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.engines import Engine, score_in_shards
 from rpd_datasets.curation.folder import Journal, check_folder, partial_folder, reject_to
@@ -41,7 +40,8 @@ from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.options import documented, hidden, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.select import draw_lot, rank
+from rpd_datasets.selection.budget import shares
+from rpd_datasets.selection.problems import draw_lot, rank
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.failures import BudgetSpent
@@ -296,11 +296,12 @@ class _Run:
             )
         if distance_of(config.problems) is None:
             return sorted(eligible, key=self.lots.__getitem__)
-        by_distance = [eligible[at] for at in rank([scores[one].problem_score for one in eligible])]
-        if config.problems != GROUPS:
-            return by_distance
-        # Strategies that are not known count as one; the sort keeps the order of distances.
-        return sorted(by_distance, key=lambda index: -(scores[index].strategies or 1.0))
+        strategies = [scores[index].strategies for index in eligible]
+        order = rank(
+            [scores[index].problem_score for index in eligible],
+            strategies if config.problems == GROUPS else None,
+        )
+        return [eligible[position] for position in order]
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
         """Choose the solutions of the first problems in `order`, and return those problems.

@@ -20,22 +20,21 @@ import numpy as np
 import numpy.typing as npt
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
-from rpd_datasets.curation.allocation import spending_order
 from rpd_datasets.curation.models import Models
 from rpd_datasets.filters.candidates import AnswerCheck, Verdict
 from rpd_datasets.filters.completeness import TAIL_TOKENS
-from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.filters.soundness import argument_of, signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.select import select_solutions
+from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
+from rpd_datasets.selection.solutions import quality_of, select_solutions, spending_order
 from rpd_datasets.tokens import text_tail
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.diversity import effective_number, group_distances
-from rpd_metric.errors import InputError, PluginError
+from rpd_metric.errors import PluginError
 from rpd_metric.metrics.matrices import distance_matrices
 from rpd_metric.models.chat import answered_by
 from rpd_metric.models.concurrency import run_bounded
@@ -388,13 +387,15 @@ def solution_order(
     problem: Problem, scored: Scored, config: CurationConfig
 ) -> tuple[list[int], list[float]]:
     """In which order a budget takes a problem's solutions, and what each adds."""
-    kept: list[int] = []
-    if config.filters.decisions is not None:
-        kept = kept_by_hand(problem, config.filters.decisions, scored.usable)
     matrix = nan_for_none(scored.chosen_by)
     if config.solutions == GROUPS:
         matrix = group_distances(scored.strategies, matrix)
-    return spending_order(matrix, kept)
+    return spending_order(matrix, _kept_by_hand(problem, config))
+
+
+def _kept_by_hand(problem: Problem, config: CurationConfig) -> list[int]:
+    decisions = config.filters.decisions
+    return [] if decisions is None else decided(decisions, problem, KEEP)
 
 
 async def choose(
@@ -415,54 +416,29 @@ async def choose(
     if config.solutions == "all":
         return Judgement(tuple(usable[: config.num_solutions]))
     if config.solutions == "llm":
-        said = await models.required_judges().solutions.select(
+        judgement = await models.required_judges().solutions.select(
             problem.problem, [scored.steps[index] for index in usable], config.num_solutions
         )
-        return said if said.value is None else Judgement(tuple(usable[at] for at in said.value))
+        positions = judgement.value
+        return replace(judgement, value=positions and tuple(usable[at] for at in positions))
+    at_random = config.solutions == "random"
+    matrix = nan_for_none(scored.chosen_by)
+    if at_random:  # it needs to know only which solutions are usable
+        matrix = np.diag([np.nan if reason else 0.0 for reason in scored.drop_reasons])
     # A seed of its own for every problem, whatever its position: random picks must not be the
     # same indices everywhere.
     digest = hashlib.sha256(f"{config.seed}:{problem.key}".encode()).digest()
-    at_random = config.solutions == "random"
-    matrix = np.zeros((len(usable), len(usable)))
-    if not at_random:
-        matrix = np.array(scored.chosen_by, dtype=np.float64)[np.ix_(usable, usable)]
-    groups = None
-    if config.solutions == GROUPS:
-        groups = [scored.strategies[index] for index in usable]
-    picks = select_solutions(
+    indices = select_solutions(
         matrix,
         config.num_solutions,
         "random" if at_random else config.selection,
         seed=int.from_bytes(digest[:8], "big"),
-        quality=quality_of(problem, config, usable),
+        quality=quality_of(problem, config.quality_column),
         quality_weight=config.quality_weight,
-        groups=groups,
+        groups=scored.strategies if config.solutions == GROUPS else None,
+        first=_kept_by_hand(problem, config),
     )
-    if config.filters.decisions is not None:
-        if groups is not None:
-            matrix = group_distances(groups, matrix)
-        picks = choose_around(problem, config.filters.decisions, usable, picks, matrix)
-    return Judgement(tuple(usable[pick] for pick in picks))
-
-
-def quality_of(
-    problem: Problem, config: CurationConfig, usable: Sequence[int]
-) -> list[float | None] | None:
-    """The usable solutions' scores, where the options name a column of them."""
-    if config.quality_column is None:
-        return None
-    scores = problem.extra.get(config.quality_column)
-    if isinstance(scores, (int, float)):
-        scores = [scores] * len(problem.solutions)  # flat rows whose scores never differ
-    if not isinstance(scores, (list, tuple)) or len(scores) != len(problem.solutions):
-        raise InputError(
-            f"the column {config.quality_column!r} of {problem.where or 'the row'} does not hold a "
-            f"score for each solution; its columns are: {', '.join(problem.extra) or 'none'}. Name "
-            "another with {quality_column}",
-            option="quality_column",
-        )
-    numbers = [isinstance(score, (int, float)) and not isinstance(score, bool) for score in scores]
-    return [float(scores[index]) if numbers[index] else None for index in usable]
+    return Judgement(tuple(indices))
 
 
 def choice_columns(scored: Scored, config: CurationConfig) -> dict[str, Any]:

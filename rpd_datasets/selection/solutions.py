@@ -1,30 +1,28 @@
-"""Selection: which problems, and which solutions of each; plain matrices and scores in.
+"""Choosing among the solutions of one problem: Algorithm 2 of the paper and its variants.
 
-Stage 1 of the paper ranks problems by their score (Eq. 3, Algorithm 1), stage 2 picks a
-diverse subset of each problem's solutions (Algorithm 2).
+[`greedy`] is the one loop. A person's decisions are its first solutions, quality and groups change
+what it adds next, and a budget ([`spending_order`]) lets it run to the end.
 """
 
 from __future__ import annotations
 
-import hashlib
-import heapq
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from operator import itemgetter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from rpd_datasets.problem import Problem
 from rpd_metric.distance.core import usable_part
 from rpd_metric.errors import InputError
 
 Selection = Literal["maxmin", "maxavg", "exact", "random"]
 SELECTIONS: tuple[Selection, ...] = ("maxmin", "maxavg", "exact", "random")
-# Those that go one by one, so that groups may take turns.
+# These choose one by one, so that groups can take turns.
 GREEDY: tuple[Selection, ...] = ("maxmin", "maxavg")
 MAX_SUBSETS = 5000
 
@@ -40,6 +38,7 @@ def select_solutions(
     quality: Sequence[float | None] | None = None,
     quality_weight: float = 0.0,
     groups: Sequence[int | None] | None = None,
+    first: Sequence[int] = (),
 ) -> list[int]:
     """Pick `m` solutions of one problem (Sec. 3.2, Algorithm 2).
 
@@ -67,6 +66,8 @@ def select_solutions(
         quality_weight (`float`, defaults to 0): Negative weights prefer low scores.
         groups (`Sequence[int | None]`, *optional*): The strategy of each solution, for `"maxmin"`
             and `"maxavg"`: one of each is taken in turn; those without one (`None`) come last.
+        first (`Sequence[int]`): Solutions that are chosen already, e.g. by hand; the method adds
+            the others. Unusable ones are ignored.
 
     Returns:
         `list[int]`: Indices into the matrix, in order of choice (ascending for `"exact"`).
@@ -89,40 +90,81 @@ def select_solutions(
     if quality is not None and quality_weight:
         if method == "random":
             raise InputError("a random choice weighs no quality; choose by a distance")
-        worth = quality_weight * scaled_quality([quality[int(index)] for index in usable])
+        worth = quality_weight * scaled_quality([quality[index] for index in usable])
     if groups is not None:
         if method not in GREEDY:
             raise InputError(f"selection {method!r} knows no groups; use 'maxmin' or 'maxavg'")
-        groups = [groups[int(index)] for index in usable]
+        groups = [groups[index] for index in usable]
+    start = positions(first, usable)[:m]
     if method == "random":
-        chosen = np.random.default_rng(seed).choice(len(usable), size=m, replace=False).tolist()
+        others = np.delete(np.arange(len(usable)), start)
+        drawn = np.random.default_rng(seed).choice(others, size=m - len(start), replace=False)
+        chosen = [*start, *drawn]
+    elif method == "exact":
+        chosen = _exact(distances, m, start, worth)
     else:
-        chosen = (_exact if method == "exact" else _greedy)(distances, m, worth, method, groups)
-    return [int(usable[index]) for index in chosen]
+        chosen, _ = greedy(distances, m, start, method, worth, groups)
+    return [int(usable[position]) for position in chosen]
 
 
-def _greedy(
+def positions(indices: Sequence[int], usable: npt.NDArray[np.intp]) -> list[int]:
+    """Where solutions are among the usable ones; the others have no position."""
+    place = {int(index): position for position, index in enumerate(usable)}
+    return [place[index] for index in indices if index in place]
+
+
+def greedy(
     distances: Matrix,
     m: int,
-    worth: Matrix | None,
-    method: Selection,
-    groups: Sequence[int | None] | None,
-) -> list[int]:
-    """Algorithm 2, or the paper's text; a solution's worth is added to its distance."""
-    chosen: list[int] = []
-    value = _totals(distances, worth)
+    start: Sequence[int] = (),
+    method: Selection = "maxmin",
+    worth: Matrix | None = None,
+    groups: Sequence[int | None] | None = None,
+) -> tuple[list[int], list[float]]:
+    """Algorithm 2, or the paper's text (`"maxavg"`), from the solutions in `start` on.
+
+    A solution's `worth` is added to its distance. Returns the chosen solutions and what each added:
+    infinity for those of `start`.
+    """
     gather = np.minimum if method == "maxmin" else np.add
-    while True:
+    chosen, gains = list(start), [math.inf] * len(start)
+    gathered = reduce(gather, distances[chosen]) if chosen else None
+    while len(chosen) < m:
+        if gathered is None:
+            value = _totals(distances, worth)
+        elif worth is None:
+            # Without worth, the average over those chosen and their sum have the same maximum.
+            value = gathered.copy()
+        else:
+            value = gathered / (1 if method == "maxmin" else len(chosen)) + worth
+        value[chosen] = -np.inf
         if groups is not None:
             value[~_due(groups, chosen)] = -np.inf
-        chosen.append(int(value.argmax()))
-        if len(chosen) == m:
-            return chosen
-        value = reduce(gather, distances[chosen])
-        if worth is not None:
-            value = value / (1 if method == "maxmin" else len(chosen)) + worth
-        # Without worth, the average over those chosen and their sum have the same maximum.
-        value[chosen] = -np.inf
+        best = int(value.argmax())
+        chosen.append(best)
+        gains.append(float(value[best]))
+        gathered = distances[best] if gathered is None else gather(gathered, distances[best])
+    return chosen, gains
+
+
+def spending_order(
+    matrix: npt.ArrayLike, first: Sequence[int] = ()
+) -> tuple[list[int], list[float]]:
+    """In which order a budget takes a problem's solutions, and what each adds.
+
+    The `first` ones lead, else the medoid, the solution nearest to all others; these add infinity.
+    Algorithm 2 then adds all others, each with its distance to the nearest before it. Solutions
+    with NaN on the diagonal of the distances `matrix` are never taken.
+
+    >>> spending_order([[0.0, 0.1, 0.9], [0.1, 0.0, 0.8], [0.9, 0.8, 0.0]])
+    ([1, 2, 0], [inf, 0.8, 0.1])
+    """
+    usable, distances = usable_part(matrix)
+    if not usable.size:
+        return [], []
+    start = positions(first, usable) or [int(distances.sum(axis=1).argmin())]
+    order, gains = greedy(distances, len(usable), start)
+    return [int(usable[position]) for position in order], gains
 
 
 def _due(groups: Sequence[int | None], chosen: Sequence[int]) -> npt.NDArray[np.bool_]:
@@ -136,6 +178,26 @@ def _due(groups: Sequence[int | None], chosen: Sequence[int]) -> npt.NDArray[np.
 def _totals(distances: Matrix, worth: Matrix | None) -> Matrix:
     total: Matrix = distances.sum(axis=1)
     return total if worth is None else total / max(1, len(distances) - 1) + worth
+
+
+def quality_of(problem: Problem, column: str | None) -> list[float | None] | None:
+    """The quality scores of a problem's solutions in a column; `None` without a column."""
+    if column is None:
+        return None
+    count, scores = len(problem.solutions), problem.extra.get(column)
+    if isinstance(scores, (int, float)):
+        scores = [scores] * count  # flat rows whose scores never differ
+    if not isinstance(scores, (list, tuple)) or len(scores) != count:
+        raise InputError(
+            f"the column {column!r} of {problem.where or 'the row'} does not hold a score for each "
+            f"solution; its columns are: {', '.join(problem.extra) or 'none'}. Name another with "
+            "{quality_column}",
+            option="quality_column",
+        )
+    return [
+        float(score) if isinstance(score, (int, float)) and not isinstance(score, bool) else None
+        for score in scores
+    ]
 
 
 def scaled_quality(scores: Sequence[float | None]) -> Matrix:
@@ -152,16 +214,18 @@ def scaled_quality(scores: Sequence[float | None]) -> Matrix:
     return np.where(np.isfinite(scaled), scaled, 0.0)
 
 
-def _exact(distances: Matrix, m: int, worth: Matrix | None, *_: object) -> list[int]:
+def _exact(distances: Matrix, m: int, start: Sequence[int], worth: Matrix | None) -> list[int]:
     k = len(distances)
-    if (count := math.comb(k, m)) > MAX_SUBSETS:
+    others = [index for index in range(k) if index not in start]
+    if (count := math.comb(len(others), m - len(start))) > MAX_SUBSETS:
         raise InputError(
             f"selection 'exact' would look at {count} subsets of {m} out of {k} solutions, more "
             f"than {MAX_SUBSETS}; use 'maxmin'"
         )
     if m == 1:
-        return [int(_totals(distances, worth).argmax())]
-    subsets = np.array(list(itertools.combinations(range(k), m)))
+        return [*start] or [int(_totals(distances, worth).argmax())]
+    added = itertools.combinations(others, m - len(start))
+    subsets = np.array([sorted((*start, *indices)) for indices in added])
     pairs = np.array(list(itertools.combinations(range(m), 2)))
     within = distances[subsets[:, pairs[:, 0]], subsets[:, pairs[:, 1]]]
     # lexsort is stable and sorts by its last key first: smallest distance, then sum, then order.
@@ -170,85 +234,3 @@ def _exact(distances: Matrix, m: int, worth: Matrix | None, *_: object) -> list[
         smallest = smallest + worth[subsets].mean(axis=1)
     best = np.lexsort((-within.sum(axis=1), -smallest))[0]
     return [int(index) for index in subsets[best]]
-
-
-def rank(scores: Sequence[float | None]) -> list[int]:
-    """Indices by descending score, ties in their given order, `None` and NaN last.
-
-    >>> rank([0.2, None, 0.5, 0.2])
-    [2, 0, 3, 1]
-    """
-    return sorted(range(len(scores)), key=[_descending(score) for score in scores].__getitem__)
-
-
-def _descending(score: float | None) -> float:
-    return math.inf if score is None or math.isnan(score) else -score
-
-
-def draw_lot(text: str, seed: int) -> str:
-    """A hash of a text and the seed; sorting by it shuffles, so the first 100 are among the first
-    300 whatever the other texts."""
-    return hashlib.sha256(f"{seed}\n{text}".encode(errors="surrogatepass")).hexdigest()
-
-
-PROBLEM_METHODS = ("score", "rpd", "random", "llm")
-
-
-def select_problems(
-    ds: Any, n: int, method: str = "score", *, seed: int = 0, problem_column: str = "problem"
-) -> Any:
-    """Keep `n` problems: those with the highest score (Algorithm 1), or a baseline's.
-
-    Args:
-        ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): From `ds.map(rpd_curate)`. A
-            stream is read once, with at most `n` rows in memory.
-        n (`int`): At most so many. Problems without a score (fewer than two usable solutions) rank
-            last.
-        method (`str`): `"score"` ranks by the configured distance (`problem_score`, or else
-            `rpd_score`; with `groups` first by `num_strategies`), `"rpd"` by `rpd_score`.
-            `"random"` draws among problems with any `selected`, `"llm"` among those that a judge
-            called `diverse` (App. D.2); a draw of 100 is the beginning of a draw of 300.
-        seed (`int`): For the draws.
-        problem_column (`str`): The column with the problem's text, for the draws.
-
-    Returns:
-        The same type as `ds`; of a stream, a `datasets.Dataset`.
-    """
-    if n < 0:
-        raise InputError(f"cannot select {n} problems")
-    if method not in PROBLEM_METHODS:
-        raise InputError(f"unknown method {method!r}; use one of {', '.join(PROBLEM_METHODS)}")
-    by_score = method in ("score", "rpd")
-    wanted = "diverse" if method == "llm" else "selected"
-    rows = ds
-    if hasattr(ds, "select"):
-        scores = {"num_strategies", "problem_score", "rpd_score"}
-        decisive = scores if by_score else {problem_column, wanted}
-        known = decisive.intersection(ds.column_names)
-        rows = ds.select_columns(list(known)).to_list() if known else ds
-
-    def keyed() -> Iterator[tuple[tuple[float, Any, int], dict[str, Any]]]:
-        for place, row in enumerate(rows):
-            if by_score:
-                scored = method == "score" and "problem_score" in row
-                score = _value(row, "problem_score" if scored else "rpd_score")
-                number = row.get("num_strategies") if scored else None
-                yield (-(number or 1.0), _descending(score), place), row
-            elif _value(row, wanted):
-                yield (0.0, draw_lot(_value(row, problem_column), seed), place), row
-
-    best = heapq.nsmallest(n, keyed(), key=itemgetter(0))
-    places = [place for (*_, place), _ in best]
-    if isinstance(ds, list):
-        return [ds[place] for place in places]
-    if hasattr(ds, "select"):
-        return ds.select(places)
-    from datasets import Dataset
-
-    return Dataset.from_list([row for _, row in best])
-
-
-def _value(row: dict[str, Any], name: str) -> Any:
-    if name not in row:
-        raise InputError(f"the rows have no {name}; run ds.map(rpd_curate) first")
-    return row[name]
