@@ -17,11 +17,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from rpd_datasets.config import CurationConfig, config_or_default
+from rpd_datasets.curation.columns import column_names, row_columns
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
     UNSCORED,
-    choice_columns,
     choose,
     options_fingerprint,
     score_problem,
@@ -30,7 +30,6 @@ from rpd_datasets.inputs.layouts import LAYOUTS, Columns, find_layout
 from rpd_datasets.inputs.raw_rows import PROMPT_NAMES, Row
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
-from rpd_metric.arrays import MatrixRows
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import submit
 from rpd_metric.reasons import Reason
@@ -174,7 +173,7 @@ Returns:
     - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
     - `rpd_fingerprint` (`str`): of the configuration.
 
-    With other distances or a judge also those of [`choice_columns`], and with `"llm"` for
+    With other distances or a judge also others (see docs/formats.md), and with `"llm"` for
     problems or solutions a column `choice_reason` (`str`): why nothing was selected, `""`
     where something was. A problem that a judge calls uniform has nothing selected, and no
     request is spent on it.
@@ -217,48 +216,27 @@ async def _curated(
     row: Mapping[str, Any], config: CurationConfig, models: Models
 ) -> dict[str, Any]:
     text, solutions = row[config.problem_column], row[config.solutions_column]
-    k = len(solutions) if isinstance(solutions, (list, tuple)) else 0
+    count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
     is_text = isinstance(text, str)
-    good = [index for index in range(k) if is_text and isinstance(solutions[index], str)]
-    scored, chosen = UNSCORED, Judgement[tuple[int, ...]](None, Reason.NO_SOLUTIONS)
-    if good:
+    texts = [index for index in range(count) if is_text and isinstance(solutions[index], str)]
+    scored, choice = UNSCORED, Judgement[tuple[int, ...]](None, Reason.NO_SOLUTIONS)
+    if texts:
         extra = dict(row)
         del extra[config.problem_column], extra[config.solutions_column]
-        problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
+        problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(texts)
         scored = await score_problem(problem, config, models)
         if config.problems == "llm" and not scored.diverse:
-            chosen = Judgement(None, Reason.NOT_DIVERSE)
+            choice = Judgement(None, Reason.NOT_DIVERSE)
         else:
-            chosen = await choose(problem, scored, config, models)
-
-    def spread(values: Sequence[Any], blank: Any) -> list[Any]:
-        """Rejected rows are placed between the scored ones."""
-        known = dict(zip(good, values, strict=True))
-        return [known.get(index, blank) for index in range(k)]
-
-    def square(matrix: MatrixRows) -> list[Any]:
-        return spread([spread(values, None) for values in matrix], [None] * k)
-
-    bad = Reason.NOT_TEXT if is_text else Reason.BAD_ROW
-    columns = {
-        "steps": spread(scored.steps, []),
-        "rpd_matrix": square(scored.matrix),
-        "rpd_score": scored.score,
-        "selected": [good[position] for position in chosen.value or ()],
-        "drop_reasons": spread(scored.drop_reasons, bad),
-        **choice_columns(scored, config),
-    }
-    if "strategies" in columns:
-        columns["strategies"] = spread(scored.strategies, None)
-    if "distance_matrix" in columns:
-        columns["distance_matrix"] = square(columns["distance_matrix"])
-    if "llm" in (config.problems, config.solutions):
-        columns["choice_reason"] = chosen.reason or ""
-    return columns
+            choice = await choose(problem, scored, config, models)
+    scored = scored.among(texts, count, Reason.NOT_TEXT if is_text else Reason.BAD_ROW)
+    selected = [texts[position] for position in choice.value or ()]
+    columns = row_columns(scored, selected, config)
+    columns["choice_reason"] = choice.reason or ""
+    return {name: value for name, value in columns.items() if name in made_columns(config)}
 
 
 def made_columns(config: CurationConfig) -> set[str]:
     """The columns that `ds.map(rpd_curate)` adds with these options."""
-    found = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", FINGERPRINT}
     judged = {"choice_reason"} if "llm" in (config.problems, config.solutions) else set()
-    return found | judged | choice_columns(UNSCORED, config).keys()
+    return {*column_names(config), FINGERPRINT, *judged} - {"num_tokens"}

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.scoring import Scored, choice_columns
+from rpd_datasets.curation.columns import COLUMNS, row_columns
+from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import RunSummary, TableInfo
 from rpd_datasets.problem import Problem
 from rpd_datasets.sft import sft_messages
@@ -43,21 +44,13 @@ def write_tables(
 
     def rows() -> Iterator[dict[str, Any]]:
         for problem, scored, selected in chosen():
-            own = {
-                "problem": problem.problem,
-                "solutions": list(problem.solutions),
-                "steps": scored.steps,
-                "rpd_matrix": scored.matrix,
-                "rpd_score": scored.score,
-                "selected": selected,
-                "drop_reasons": scored.drop_reasons,
-                "num_tokens": scored.num_tokens,
-                **choice_columns(scored, config),
-            }
+            new = row_columns(scored, selected, config)
             # A column of the input that is called like a new one gets another name.
-            new = own.keys() - {"problem", "solutions"}
-            extra = problem.extra.items()
-            yield {f"original_{name}" if name in new else name: one for name, one in extra} | own
+            row = {
+                f"original_{name}" if name in new else name: value
+                for name, value in problem.extra.items()
+            }
+            yield row | {"problem": problem.problem, "solutions": [*problem.solutions], **new}
 
     def training_rows() -> Iterator[dict[str, Any]]:
         for problem, scored, selected in chosen():
@@ -95,16 +88,12 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
     """
     import pyarrow as pa
 
-    own = {
-        "problem": pa.string(),
-        "solutions": pa.list_(pa.string()),
-        "steps": pa.list_(pa.list_(pa.string())),
-        "rpd_matrix": pa.list_(pa.list_(pa.float64())),
-        "rpd_score": pa.float64(),
-        "selected": pa.list_(pa.int64()),
-        "drop_reasons": pa.list_(pa.string()),
-        "num_tokens": pa.list_(pa.int64()),
-    }
+    own = {"problem": pa.string(), "solutions": pa.list_(pa.string())}
+    for name, column in COLUMNS.items():
+        if column.arrow:
+            own[name] = getattr(pa, column.arrow)()
+            for _ in range(column.depth):
+                own[name] = pa.list_(own[name])
     types: dict[str, Any] = {}
     as_json: dict[str, Any] = {}
     iterator = iter(rows)
@@ -113,9 +102,9 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
             if name in own or name in as_json:
                 continue
             try:
-                found = pa.array([row.get(name) for row in chunk]).type
-                both = [pa.schema([("x", one)]) for one in (types.get(name, pa.null()), found)]
-                common = pa.unify_schemas(both, promote_options="permissive")
+                kinds = types.get(name, pa.null()), pa.array([row.get(name) for row in chunk]).type
+                schemas = [pa.schema([("x", kind)]) for kind in kinds]
+                common = pa.unify_schemas(schemas, promote_options="permissive")
                 types[name] = common.field("x").type
             except (pa.ArrowException, OverflowError):
                 as_json[name] = pa.string()

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.config import GROUPS, CurationConfig, distance_of
+from rpd_datasets.config import GROUPS, CurationConfig
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.engines import Engine, score_in_shards
 from rpd_datasets.curation.folder import Journal, check_folder, partial_folder, reject_to
@@ -294,7 +294,7 @@ class _Run:
                 f"to choose from; left out: {self.summary.left_out()}. {advice}",
                 option=() if unfit else "num_solutions",
             )
-        if distance_of(config.problems) is None:
+        if config.problem_distance is None:
             return sorted(eligible, key=self.lots.__getitem__)
         strategies = [scores[index].strategies for index in eligible]
         order = rank(

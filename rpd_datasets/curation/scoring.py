@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpd_datasets.config import GROUPS, CurationConfig, distance_of
+from rpd_datasets.config import GROUPS, CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.filters.candidates import AnswerCheck, Verdict
 from rpd_datasets.filters.completeness import TAIL_TOKENS
@@ -95,6 +95,28 @@ class Scored:
         """The distances that choose solutions; RPD where none does."""
         return self.matrix if self.distances is None else self.distances
 
+    def among(self, indices: Sequence[int], count: int, reason: str) -> Scored:
+        """The same for a row of `count` solutions, of which only those at `indices` were scored.
+
+        `reason` is why the others were not.
+        """
+
+        def spread(values: Sequence[Any], blank: Any) -> list[Any]:
+            known = dict(zip(indices, values, strict=False))
+            return [known.get(index, blank) for index in range(count)]
+
+        def square(matrix: MatrixRows) -> MatrixRows:
+            return spread([spread(distances, None) for distances in matrix], [None] * count)
+
+        return replace(
+            self,
+            steps=spread(self.steps, []),
+            matrix=square(self.matrix),
+            distances=square(self.distances or []),
+            drop_reasons=spread(self.drop_reasons, reason),
+            strategies=spread(self.strategies, None),
+        )
+
     def as_record(self) -> dict[str, Any]:
         """Plain JSON types, for the journal."""
         # Not asdict, which would copy every step and every distance.
@@ -147,16 +169,16 @@ async def _score(
     # of other problems.
     if answers is None:
         answers = await models.in_thread(check_answers, problem, config, models)
-    found = await _filtered(problem, config, models, answers)
+    filtered = await _filtered(problem, config, models, answers)
     count = len(problem.solutions)
-    reasons = list(found.reasons)
-    rejects = list(found.rejects(problem))
+    reasons = list(filtered.reasons)
+    rejects = filtered.rejects(problem)
     steps: list[list[str]] = [[] for _ in range(count)]
     asked_again = repaired = 0
-    if found.kept and config.reads_steps:
-        texts = [problem.solutions[index] for index in found.kept]
+    if filtered.kept and config.reads_steps:
+        texts = [problem.solutions[index] for index in filtered.kept]
         summaries = await summaries_of(models.summarizer, problem.problem, texts)
-        for index, summary in zip(found.kept, summaries, strict=True):
+        for index, summary in zip(filtered.kept, summaries, strict=True):
             asked_again += summary.asked_again
             repaired += summary.asked_again and summary.ok
             if summary.ok:
@@ -166,29 +188,26 @@ async def _score(
                 detail = summary.detail or "no step could be extracted"
                 rejects.append(problem.rejected("steps", reasons[index], detail, index))
     usable = [index for index, reason in enumerate(reasons) if not reason]
-    sorted_into = Grouping(())
+    grouping = Grouping(())
     if config.asks_groups:
-        sorted_into = await models.required_reader().sort(problem.problem, steps)
+        grouping = await models.required_reader().sort(problem.problem, steps)
     matrices = await models.in_thread(_matrices, problem, steps, usable, config, models)
-    said = Judgement[bool](None)
+    judgement = Judgement[bool](None)
     if config.problems == "llm":
-        said = await _classified(problem, [steps[index] for index in usable], models)
-        if said.reason:
-            rejects.append(problem.rejected("select", said.reason, said.detail or ""))
-    rpd = matrices.get("rpd")
-    ranking, choosing = (
-        matrices.get(distance_of(choice) or "") for choice in (config.problems, config.solutions)
-    )
+        judgement = await _classified(problem, [steps[index] for index in usable], models)
+        if judgement.reason:
+            rejects.append(problem.rejected("select", judgement.reason, judgement.detail or ""))
+    rpd, choosing = matrices.get("rpd"), matrices.get(config.solution_distance or "")
     return Scored(
         steps=steps,
         matrix=[[None] * count for _ in range(count)] if rpd is None else none_for_nan(rpd),
         score=score_of(rpd),
         drop_reasons=reasons,
-        num_tokens=list(found.num_tokens),
+        num_tokens=list(filtered.num_tokens),
         rejects=rejects,
-        problem_score=score_of(ranking),
+        problem_score=score_of(matrices.get(config.problem_distance or "")),
         distances=None if choosing is None or choosing is rpd else none_for_nan(choosing),
-        diverse=said.value,
+        diverse=judgement.value,
         asked_again=asked_again,
         repaired=repaired,
         marks=list(answers.marks),
@@ -196,11 +215,11 @@ async def _score(
         unread=list(answers.unread),
         agrees=list(answers.agrees),
         floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
-        soundness=list(found.soundness),
-        strategies=list(sorted_into.groups),
-        strategy_names=list(sorted_into.names),
-        ungrouped=sorted_into.reason or "",
-        agreement=sorted_into.agreement,
+        soundness=list(filtered.soundness),
+        strategies=list(grouping.groups),
+        strategy_names=list(grouping.names),
+        ungrouped=grouping.reason or "",
+        agreement=grouping.agreement,
         served=[[*source, times] for source, times in sorted(served.items())],
     )
 
@@ -240,27 +259,30 @@ async def _filtered(
         if not if_all_complete.kept:
             return if_all_complete
         left = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
-        texts = {problem.solutions[index]: left.num_tokens[index] for index in left.kept}
-        ends = {one: text_tail(one, TAIL_TOKENS, count_tokens, n) for one, n in texts.items()}
+        lengths = {problem.solutions[index]: left.num_tokens[index] for index in left.kept}
+        ends = {
+            text: text_tail(text, TAIL_TOKENS, count_tokens, length)
+            for text, length in lengths.items()
+        }
         endings = await _each_once(models.required_judges().completeness.judge, ends.values())
         known = {text: endings[end] for text, end in ends.items()}
         unfinished = partial(_why, known, "completeness", Reason.INCOMPLETE)
 
-    found = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
-    if filters.soundness == "llm" and found.kept:
+    filtered = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
+    if filters.soundness == "llm" and filtered.kept:
         judge = models.required_judges().soundness
         arguments = await _each_once(
             lambda text: judge.judge(problem.problem, argument_of(text)),
-            (problem.solutions[index] for index in found.kept),
+            (problem.solutions[index] for index in filtered.kept),
         )
         names = {True: "sound", False: "unsound", None: "no_verdict"}
         verdicts = tuple(
-            names[arguments[text].value] if index in found.kept else ""
+            names[arguments[text].value] if index in filtered.kept else ""
             for index, text in enumerate(problem.solutions)
         )
         unsound = partial(_why, arguments, "argument", Reason.UNSOUND)
-        found = replace(run(unfinished, unsound), soundness=verdicts)
-    return found
+        filtered = replace(run(unfinished, unsound), soundness=verdicts)
+    return filtered
 
 
 def _fine(_: str) -> None:
@@ -274,10 +296,11 @@ def _why(
     verdict = verdicts[text]
     if verdict.value is None:
         return verdict.reason or Reason.NO_VERDICT, f"no verdict on its {about}: {verdict.detail}"
-    said = f"The judge: {verdict.detail or 'its argument has failed.'}"
+    if verdict.value:
+        return None
     if reason == Reason.INCOMPLETE:
-        said = f"The solution was not finished: {reason}."
-    return None if verdict.value else (reason, said)
+        return reason, f"The solution was not finished: {reason}."
+    return reason, f"The judge: {verdict.detail or 'its argument has failed.'}"
 
 
 async def _each_once(
@@ -292,7 +315,7 @@ def needed_solutions(config: CurationConfig) -> int:
     """How many usable solutions a problem needs to be chosen."""
     # With "all" the number of solutions is an upper limit; the filters set the lower one.
     needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
-    compares = distance_of(config.problems) is not None or config.problems == "llm"
+    compares = config.problem_distance is not None or config.problems == "llm"
     return max(needed, 2) if compares else needed
 
 
@@ -323,14 +346,14 @@ async def _classified(
     """Whether a judge calls the problem diverse, and why it is left out otherwise."""
     if len(steps) < 2:
         return Judgement(False)  # one solution is one method; there is nothing to ask
-    said = await models.required_judges().problems.judge(problem.problem, steps)
-    if said.value is None:
-        reason = said.reason or Reason.NO_VERDICT
-        return Judgement(None, reason, f"no verdict on the problem: {said.detail}")
-    if not said.value:
+    judgement = await models.required_judges().problems.judge(problem.problem, steps)
+    if judgement.value is None:
+        reason = judgement.reason or Reason.NO_VERDICT
+        return Judgement(None, reason, f"no verdict on the problem: {judgement.detail}")
+    if not judgement.value:
         detail = "the judge finds one method in all of its solutions"
         return Judgement(False, Reason.UNIFORM, detail)
-    return said
+    return judgement
 
 
 def _matrices(
@@ -341,8 +364,8 @@ def _matrices(
     models: Models,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """The distances that the options call for, by the names that the options use."""
-    found = distance_matrices(
-        [config.metric(name) for name in config.metrics],
+    distances = distance_matrices(
+        config.metrics.values(),
         problem.problem,
         [problem.solutions[index] for index in usable],
         [steps[index] for index in usable],
@@ -351,7 +374,7 @@ def _matrices(
     )
     matrices = {name: np.full((len(steps), len(steps)), np.nan) for name in config.metrics}
     for name, matrix in matrices.items():
-        matrix[np.ix_(usable, usable)] = found[config.metric(name)].round(DIGITS)
+        matrix[np.ix_(usable, usable)] = distances[config.metrics[name]].round(DIGITS)
     return matrices
 
 
@@ -439,20 +462,3 @@ async def choose(
         first=_kept_by_hand(problem, config),
     )
     return Judgement(tuple(indices))
-
-
-def choice_columns(scored: Scored, config: CurationConfig) -> dict[str, Any]:
-    """The columns beside the RPD ones that the options call for."""
-    columns: dict[str, Any] = {}
-    if config.problems == "llm":
-        columns["diverse"] = scored.diverse
-    elif distance_of(config.problems) not in (None, "rpd"):
-        columns["problem_score"] = scored.problem_score
-    if distance_of(config.solutions) not in (None, "rpd"):
-        columns["distance_matrix"] = scored.distances or []
-    if config.problems == GROUPS:
-        columns["num_strategies"] = scored.num_strategies
-    if config.asks_groups:
-        columns["strategies"] = scored.strategies
-        columns["strategy_names"] = scored.strategy_names
-    return columns
