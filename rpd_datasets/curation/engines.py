@@ -83,12 +83,11 @@ def cut(problems: Iterable[Problem], folder: Path, journal: Journal, size: int) 
     shards: list[Path] = []
     iterator = iter(problems)
     while chunk := list(islice(iterator, size)):
-        # The bare names of the columns that scoring does not look at: an error says what could
-        # have been meant.
-        slim = [
-            replace(one, extra={**dict.fromkeys(one.extra), **seen_columns(one, journal.filters)})
-            for one in chunk
-        ]
+        slim = []
+        for problem in chunk:
+            # Other columns keep their bare names: an error says what could have been meant.
+            columns = {**dict.fromkeys(problem.extra), **seen_columns(problem, journal.filters)}
+            slim.append(replace(problem, extra=columns))
         shards.append(folder / f"{len(shards):06d}")
         shards[-1].write_bytes(gzip.compress(pickle.dumps(slim), compresslevel=1))
     return shards
@@ -356,7 +355,7 @@ class _ScoreShards:
         self._options = options
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        return {"scored": [score_shard(Path(one), *self._options) for one in batch["shard"]]}
+        return {"scored": [score_shard(Path(path), *self._options) for path in batch["shard"]]}
 
 
 class RemoteReplies:

@@ -46,18 +46,18 @@ class _Worker:
         self.fingerprint = options_fingerprint(config)
         self.room = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-    async def one(self, row: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+    async def columns(self, row: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a row: those of ours that it lacks, and what is found out."""
         async with self.room:
             columns = await _curated({**row, **added}, self.config, self.models)
-        return {**_kept(row, columns), **added, **columns, FINGERPRINT: self.fingerprint}
+        return {**_renamed(row, columns), **added, **columns, FINGERPRINT: self.fingerprint}
 
-    async def several(
+    async def batch(
         self, rows: Sequence[Mapping[str, Any]], added: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """The columns of a batch of rows."""
-        done = await asyncio.gather(*map(self.one, rows, added))
-        return {name: [columns[name] for columns in done] for name in done[0]} if done else {}
+        results = await asyncio.gather(*map(self.columns, rows, added))
+        return {name: [row[name] for row in results] for name in results[0]} if results else {}
 
 
 def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
@@ -77,10 +77,10 @@ def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str,
             "folder) brings the rows of a problem together."
         )
     *_, last = LAYOUTS[layout].items(Row("", dict(row)), columns)
-    found: dict[str, Any] = {names[0]: None, names[1]: []}
+    added: dict[str, Any] = {names[0]: None, names[1]: []}
     if isinstance(last, Problem):
-        found |= {**last.extra, names[0]: last.problem, names[1]: [*last.solutions]}
-    return {name: value for name, value in found.items() if name not in row}
+        added |= {**last.extra, names[0]: last.problem, names[1]: [*last.solutions]}
+    return {name: value for name, value in added.items() if name not in row}
 
 
 @functools.lru_cache(maxsize=4)
@@ -139,12 +139,12 @@ class RowCurator(functools.partial[Any]):
         first = next((row[name] for name in names if name in row), None)
         # A list of messages is one row; in a batch it is a list of lists.
         batched = isinstance(first, list) and dict not in map(type, first)
-        values = zip(*row.values(), strict=True) if batched else [row.values()]
-        rows = [dict(zip(row, one, strict=True)) for one in values]
-        added = [_in_our_columns(one, config) for one in rows]
+        records = zip(*row.values(), strict=True) if batched else [row.values()]
+        rows = [dict(zip(row, values, strict=True)) for values in records]
+        added = [_in_our_columns(values, config) for values in rows]
         # A forked process has the memory, but not the thread of the loop: it needs its own.
         worker = _worker(config, os.getpid())
-        work = worker.several(rows, added) if batched else worker.one(rows[0], added[0])
+        work = worker.batch(rows, added) if batched else worker.columns(rows[0], added[0])
         return CuratedRow(submit(work))
 
 
@@ -199,7 +199,7 @@ Example:
 """
 
 
-def _kept(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+def _renamed(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
     """A user's columns that are called like ours, under another name."""
     # With our fingerprint they are ours, of an earlier map.
     taken = [] if FINGERPRINT in row else [name for name in columns if name in row]

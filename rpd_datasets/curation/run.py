@@ -49,7 +49,7 @@ from rpd_metric.reasons import Reason
 
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 
-OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
+OpenSource = Callable[..., Source]  # given `scratch`, a folder, and `on_reject`
 
 
 def _nothing(*_: object) -> None:
@@ -140,7 +140,7 @@ def curate_folder(
         )
         work = _Run(config, models, options, journal, summary, reject)
         for open_source, num_problems in inputs:
-            source = open_source(folder / "scratch", read_rejects)
+            source = open_source(scratch=folder / "scratch", on_reject=read_rejects)
             work.take_in(source, num_problems, folder / "shards")
         if work.undone is not None:
             raise BudgetSpent(
@@ -149,8 +149,10 @@ def curate_folder(
             )
         options.on_stage("Writing")
         if not summary.chosen:
-            said = "the judge gave no usable choice of solutions for any problem"
-            raise InputError(f"{said}: {summary.left_out()}. Try another model")
+            raise InputError(
+                "the judge gave no usable choice of solutions for any problem: "
+                f"{summary.left_out()}. Try another model"
+            )
         write_tables(work.chosen, config, summary, result)
         write_scores(summary, result / "scores.jsonl")
         for name, content in describe(summary).items():
@@ -255,9 +257,9 @@ class _Run:
                 self.keys.append(self.journal.key(problem))
                 self.lots.append(draw_lot(problem.problem, self.config.seed))
                 self.summary.add(problem, scored)
-                why = left_out(problem, scored, self.config)
-                self.can_be_chosen.append(not why)
-                for rejected in dict.fromkeys([*scored.rejects, *why]):
+                reasons = left_out(problem, scored, self.config)
+                self.can_be_chosen.append(not reasons)
+                for rejected in dict.fromkeys([*scored.rejects, *reasons]):
                     self.reject(rejected)
                 if self.config.num_samples is not None:
                     _, gains = solution_order(problem, scored, self.config)
