@@ -319,7 +319,7 @@ class _Run:
             if self.undone:
                 return []
             for index, verdict in zip(batch, verdicts, strict=True):
-                problem, scored = self._read(index)
+                problem, scored = self.journal.spilled(index)
                 if verdict.value is None:
                     detail = f"the judge chose no solutions: {verdict.detail}"
                     reason = verdict.reason or Reason.NO_VERDICT
@@ -343,12 +343,9 @@ class _Run:
                 return
         raise InputError(f"{source.name} changed while it was read; run the command again")
 
-    def _read(self, index: int) -> tuple[Problem, Scored]:
-        return self.journal.spilled(index), self.journal.at(self.keys[index])
-
     async def _choose(self, batch: Sequence[int]) -> list[Judgement[tuple[int, ...]]]:
         async def work(index: int) -> Judgement[tuple[int, ...]]:
-            problem, scored = self._read(index)
+            problem, scored = self.journal.spilled(index)
             share = self.shares.get(index)
             try:
                 return await choose(problem, scored, self.config, self.models, share)
@@ -362,4 +359,4 @@ class _Run:
     def chosen(self) -> Iterator[Chosen]:
         """The chosen problems, best first."""
         for index in self.summary.chosen:
-            yield *self._read(index), self.picks[index]
+            yield *self.journal.spilled(index), self.picks[index]
