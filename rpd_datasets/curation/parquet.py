@@ -18,7 +18,7 @@ from rpd_datasets.curation.columns import COLUMNS, row_columns
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import RunSummary, TableInfo
 from rpd_datasets.problem import Problem
-from rpd_datasets.sft import sft_messages
+from rpd_datasets.sft import training_rows
 
 SFT_CONFIG = "sft"
 FOLDERS = {"default": "data", SFT_CONFIG: SFT_CONFIG}  # of each configuration
@@ -52,15 +52,14 @@ def write_tables(
             }
             yield row | {"problem": problem.problem, "solutions": [*problem.solutions], **new}
 
-    def training_rows() -> Iterator[dict[str, Any]]:
-        for problem, scored, selected in chosen():
-            for index in selected:
-                prompt, completion = sft_messages(problem.problem, problem.solutions[index])
-                row: dict[str, Any] = {"prompt": prompt, "completion": completion}
-                if scored.strategies and (group := scored.strategies[index]) is not None:
-                    row["strategy"] = scored.strategy_names[group]
-                yield row
-
+    training = (
+        row
+        for problem, scored, selected in chosen()
+        for row in training_rows(
+            *(problem.problem, problem.solutions, selected),
+            *(scored.strategies, scored.strategy_names),
+        )
+    )
     turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
     columns = [("prompt", turns), ("completion", turns)]
     if config.asks_groups:
@@ -68,7 +67,7 @@ def write_tables(
     schema, summary.json_columns = column_types(rows())
     summary.tables = {
         "default": write_table(rows(), folder / FOLDERS["default"], schema, summary.json_columns),
-        SFT_CONFIG: write_table(training_rows(), folder / FOLDERS[SFT_CONFIG], pa.schema(columns)),
+        SFT_CONFIG: write_table(training, folder / FOLDERS[SFT_CONFIG], pa.schema(columns)),
     }
 
 
