@@ -15,7 +15,7 @@ class Column(NamedTuple):
     field: str  # of `Scored`; "" for the choice itself
     arrow: str = ""  # the innermost type; "" if it is inferred from the values
     depth: int = 0  # of lists around it
-    asked: Callable[[CurationConfig], bool] = lambda _: True
+    applies: Callable[[CurationConfig], bool] = lambda _: True
 
 
 COLUMNS: Mapping[str, Column] = {
@@ -25,22 +25,22 @@ COLUMNS: Mapping[str, Column] = {
     "selected": Column("", "int64", 1),
     "drop_reasons": Column("drop_reasons", "string", 1),
     "num_tokens": Column("num_tokens", "int64", 1),
-    "diverse": Column("diverse", asked=lambda config: config.problems == "llm"),
+    "diverse": Column("diverse", applies=lambda config: config.problems == "llm"),
     "problem_score": Column(
-        "problem_score", asked=lambda config: config.problem_distance not in (None, "rpd")
+        "problem_score", applies=lambda config: config.problem_distance not in (None, "rpd")
     ),
     "distance_matrix": Column(
-        "distances", asked=lambda config: config.solution_distance not in (None, "rpd")
+        "distances", applies=lambda config: config.solution_distance not in (None, "rpd")
     ),
-    "num_strategies": Column("num_strategies", asked=lambda config: config.problems == GROUPS),
-    "strategies": Column("strategies", asked=lambda config: config.asks_groups),
-    "strategy_names": Column("strategy_names", asked=lambda config: config.asks_groups),
+    "num_strategies": Column("num_strategies", applies=lambda config: config.problems == GROUPS),
+    "strategies": Column("strategies", applies=lambda config: config.asks_groups),
+    "strategy_names": Column("strategy_names", applies=lambda config: config.asks_groups),
 }
 
 
 def column_names(config: CurationConfig) -> list[str]:
     """The columns that these options call for."""
-    return [name for name, column in COLUMNS.items() if column.asked(config)]
+    return [name for name, column in COLUMNS.items() if column.applies(config)]
 
 
 def row_columns(scored: Scored, selected: Sequence[int], config: CurationConfig) -> dict[str, Any]:

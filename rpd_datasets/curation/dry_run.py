@@ -110,8 +110,8 @@ class DryRun:
         self.solutions += summaries
         rejects = dict.fromkeys([*scored.rejects, *left_out(problem, scored, self.config)])
         self.left_out.update(reject.reason for reject in rejects)
-        wanted = len(usable) > self.config.num_solutions and scored.diverse is not False
-        if self.config.solutions == "llm" and wanted:
+        eligible = len(usable) > self.config.num_solutions and scored.diverse is not False
+        if self.config.solutions == "llm" and eligible:
             self._eligible += 1
             await choose(problem, scored, self._config, self._models)
 
@@ -120,10 +120,10 @@ class DryRun:
         missing, prompt = Counter(self.missing), Counter(self.prompt_tokens)
         stored = Counter({kind: flow.stats.cached for kind, flow in self._flows.items()})
         # Of the problems only those that are chosen get so far; which they are is not known yet.
-        wanted = min(self.config.num_problems, self._eligible)
-        stored["solutions"] = min(stored["solutions"], wanted)
+        problems = min(self.config.num_problems, self._eligible)
+        stored["solutions"] = min(stored["solutions"], problems)
         if missing["solutions"]:
-            missing["solutions"] = min(missing["solutions"], wanted - stored["solutions"])
+            missing["solutions"] = min(missing["solutions"], problems - stored["solutions"])
             share = missing["solutions"] / self.missing["solutions"]
             prompt["solutions"] = round(prompt["solutions"] * share)
         requests, new_tokens = self.config.requests, missing.total() * self.reply_tokens

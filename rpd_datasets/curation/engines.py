@@ -113,11 +113,11 @@ def score_in_shards(
 
     def missing() -> Iterator[Problem]:
         for problem in problems:
-            known = journal.find(problem)
-            if known is None:
+            scored = journal.find(problem)
+            if scored is None:
                 yield problem
             else:
-                on_problem(known)
+                on_problem(scored)
 
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
     folder.mkdir()
@@ -344,8 +344,8 @@ def actor_pool(
     specs += [chat_spec(spec) for spec in (config.judge, config.filters.student) if spec]
     gpus = int(resources.get("GPU", 0)) if any(spec.needs_gpu for spec in specs) else 0
     here = any(spec.runs_here for spec in specs)
-    wanted = options.num_proc or gpus or (int(resources.get("CPU", 1)) if here else num_nodes)
-    return max(1, min(wanted, num_shards)), float(gpus > 0)
+    actors = options.num_proc or gpus or (int(resources.get("CPU", 1)) if here else num_nodes)
+    return max(1, min(actors, num_shards)), float(gpus > 0)
 
 
 class _ScoreShards:

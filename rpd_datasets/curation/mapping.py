@@ -202,14 +202,14 @@ Example:
 def _renamed(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
     """A user's columns that are called like ours, under another name."""
     # With our fingerprint they are ours, of an earlier map.
-    taken = [] if FINGERPRINT in row else [name for name in columns if name in row]
-    for name in taken:
+    clashes = [] if FINGERPRINT in row else [name for name in columns if name in row]
+    for name in clashes:
         warnings.warn(
             f"the column {name!r} of these rows is kept as 'original_{name}': rpd_curate makes one "
             "of that name",
             stacklevel=2,
         )
-    return {f"original_{name}": row[name] for name in taken}
+    return {f"original_{name}": row[name] for name in clashes}
 
 
 async def _curated(

@@ -87,18 +87,18 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
     """
     import pyarrow as pa
 
-    own = {"problem": pa.string(), "solutions": pa.list_(pa.string())}
+    fixed = {"problem": pa.string(), "solutions": pa.list_(pa.string())}
     for name, column in COLUMNS.items():
         if column.arrow:
-            own[name] = getattr(pa, column.arrow)()
+            fixed[name] = getattr(pa, column.arrow)()
             for _ in range(column.depth):
-                own[name] = pa.list_(own[name])
+                fixed[name] = pa.list_(fixed[name])
     types: dict[str, Any] = {}
     as_json: dict[str, Any] = {}
     iterator = iter(rows)
     while chunk := list(islice(iterator, ROWS_PER_GROUP)):
         for name in dict.fromkeys(name for row in chunk for name in row):
-            if name in own or name in as_json:
+            if name in fixed or name in as_json:
                 continue
             try:
                 kinds = types.get(name, pa.null()), pa.array([row.get(name) for row in chunk]).type
@@ -107,7 +107,7 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
                 types[name] = common.field("x").type
             except (pa.ArrowException, OverflowError):
                 as_json[name] = pa.string()
-    return pa.schema((own | types | as_json).items()), list(as_json)
+    return pa.schema((fixed | types | as_json).items()), list(as_json)
 
 
 def write_table(

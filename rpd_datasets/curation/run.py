@@ -271,10 +271,10 @@ class _Run:
         """Count what a problem lacks for which the budget was spent."""
         if self.undone is None:
             flows = self.models.flows
-            done = sum(flow.stats.done for flow in flows)
+            replies = sum(flow.stats.done for flow in flows)
             tokens = sum(flow.stats.completion_tokens for flow in flows)
             # As long as the replies of this run are, on average.
-            length = round(tokens / done) if done and tokens else ASSUMED_REPLY_TOKENS
+            length = round(tokens / replies) if replies and tokens else ASSUMED_REPLY_TOKENS
             self.undone = DryRun(self.config, self.models, flows[0].store, reply_tokens=length)
         await self.undone.count(problem)
 
@@ -312,8 +312,8 @@ class _Run:
         """
         waiting, chosen = deque(order), list[int]()
         while waiting and len(chosen) < num_problems:
-            wanted = min(len(waiting), num_problems - len(chosen))
-            batch = [waiting.popleft() for _ in range(wanted)]
+            size = min(len(waiting), num_problems - len(chosen))
+            batch = [waiting.popleft() for _ in range(size)]
             self._spill(source, batch)
             verdicts = run(self._choose(batch))
             if self.undone:

@@ -102,8 +102,8 @@ class Scored:
         """
 
         def spread(values: Sequence[Any], blank: Any) -> list[Any]:
-            known = dict(zip(indices, values, strict=False))
-            return [known.get(index, blank) for index in range(count)]
+            placed = dict(zip(indices, values, strict=False))
+            return [placed.get(index, blank) for index in range(count)]
 
         def square(matrix: MatrixRows) -> MatrixRows:
             return spread([spread(distances, None) for distances in matrix], [None] * count)
@@ -151,10 +151,7 @@ async def score_problem(
     except PluginError as error:
         count, reason = len(problem.solutions), Reason.PLUGIN_FAILED
         return replace(
-            UNSCORED,
-            steps=[[] for _ in range(count)],
-            matrix=[[None] * count for _ in range(count)],
-            drop_reasons=[reason] * count,
+            UNSCORED.among((), count, reason),
             num_tokens=[models.count_tokens(solution) for solution in problem.solutions],
             rejects=[problem.rejected("score", reason, str(error))],
         )
@@ -258,15 +255,15 @@ async def _filtered(
         if_all_complete = run(_fine)
         if not if_all_complete.kept:
             return if_all_complete
-        left = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
-        lengths = {problem.solutions[index]: left.num_tokens[index] for index in left.kept}
+        with_copies = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
+        lengths = {problem.solutions[i]: with_copies.num_tokens[i] for i in with_copies.kept}
         ends = {
             text: text_tail(text, TAIL_TOKENS, count_tokens, length)
             for text, length in lengths.items()
         }
         endings = await _each_once(models.required_judges().completeness.judge, ends.values())
-        known = {text: endings[end] for text, end in ends.items()}
-        unfinished = partial(_why, known, "completeness", Reason.INCOMPLETE)
+        verdicts_on_ends = {text: endings[end] for text, end in ends.items()}
+        unfinished = partial(_why, verdicts_on_ends, "completeness", Reason.INCOMPLETE)
 
     filtered = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
     if filters.soundness == "llm" and filtered.kept:
@@ -290,12 +287,12 @@ def _fine(_: str) -> None:
 
 
 def _why(
-    verdicts: Mapping[str, Judgement[bool]], about: str, reason: Reason, text: str
+    verdicts: Mapping[str, Judgement[bool]], subject: str, reason: Reason, text: str
 ) -> tuple[str, str] | None:
     """Why a solution goes by its verdict; one without a verdict goes, too."""
     verdict = verdicts[text]
     if verdict.value is None:
-        return verdict.reason or Reason.NO_VERDICT, f"no verdict on its {about}: {verdict.detail}"
+        return verdict.reason or Reason.NO_VERDICT, f"no verdict on its {subject}: {verdict.detail}"
     if verdict.value:
         return None
     if reason == Reason.INCOMPLETE:
@@ -307,8 +304,8 @@ async def _each_once(
     judge: Callable[[str], Awaitable[Judgement[bool]]], texts: Iterable[str]
 ) -> dict[str, Judgement[bool]]:
     """What a judge says of each text; equal ones are asked about once."""
-    asked = list(dict.fromkeys(texts))
-    return dict(zip(asked, await asyncio.gather(*map(judge, asked)), strict=True))
+    distinct = list(dict.fromkeys(texts))
+    return dict(zip(distinct, await asyncio.gather(*map(judge, distinct)), strict=True))
 
 
 def needed_solutions(config: CurationConfig) -> int:

@@ -12,7 +12,7 @@ import heapq
 from collections.abc import Sequence
 from typing import Any
 
-from rpd_datasets.selection.problems import draw_lot
+from rpd_datasets.selection.problems import draw_lot, value_of
 from rpd_datasets.selection.solutions import spending_order
 from rpd_metric.distance.diversity import group_distances
 from rpd_metric.errors import InputError
@@ -87,14 +87,11 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
     orders: list[list[int]] = []
     offers: list[tuple[str, list[float]]] = []
     for row in ds.select_columns(names) if names else ds:
-        matrix = next((row[name] for name in MATRICES if name in row), None)
-        if matrix is None or problem_column not in row:
-            missing = "rpd_matrix" if matrix is None else problem_column
-            raise InputError(f"the rows have no {missing}; run ds.map(rpd_curate) first")
+        matrix, problem = value_of(row, *MATRICES), value_of(row, problem_column)
         if isinstance(row.get("strategy_names"), list):  # a user's own are by label
             matrix = group_distances(row["strategies"], matrix)
         order, gains = spending_order(matrix)
-        offers.append((row[problem_column], gains))
+        offers.append((problem, gains))
         orders.append(order)
     selected = {place: orders[place][:share] for place, share in shares(offers, n, seed).items()}
     if not is_dataset:

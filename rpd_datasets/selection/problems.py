@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -65,22 +65,23 @@ def select_problems(
     if method not in PROBLEM_METHODS:
         raise InputError(f"unknown method {method!r}; use one of {', '.join(PROBLEM_METHODS)}")
     by_score = method in ("score", "rpd")
-    wanted = "diverse" if method == "llm" else "selected"
+    condition = "diverse" if method == "llm" else "selected"
     rows = ds
     if hasattr(ds, "select"):
         scores = {"num_strategies", "problem_score", "rpd_score"}
-        decisive = scores if by_score else {problem_column, wanted}
-        known = decisive.intersection(ds.column_names)
-        rows = ds.select_columns(list(known)).to_list() if known else ds
+        decisive = scores if by_score else {problem_column, condition}
+        columns = decisive.intersection(ds.column_names)
+        rows = ds.select_columns(list(columns)).to_list() if columns else ds
 
     def keyed() -> Iterator[tuple[tuple[Any, int], dict[str, Any]]]:
         for place, row in enumerate(rows):
             if by_score:
-                own = method == "score" and "problem_score" in row
-                score = _value(row, "problem_score" if own else "rpd_score")
-                yield (_rank_key(score, row.get("num_strategies") if own else None), place), row
-            elif _value(row, wanted):
-                yield (draw_lot(_value(row, problem_column), seed), place), row
+                ranked = method == "score" and "problem_score" in row
+                score = value_of(row, "problem_score" if ranked else "rpd_score")
+                strategies = row.get("num_strategies") if ranked else None
+                yield (_rank_key(score, strategies), place), row
+            elif value_of(row, condition):
+                yield (draw_lot(value_of(row, problem_column), seed), place), row
 
     best = heapq.nsmallest(n, keyed(), key=itemgetter(0))
     places = [place for (_, place), _ in best]
@@ -93,7 +94,9 @@ def select_problems(
     return Dataset.from_list([row for _, row in best])
 
 
-def _value(row: dict[str, Any], name: str) -> Any:
-    if name not in row:
-        raise InputError(f"the rows have no {name}; run ds.map(rpd_curate) first")
-    return row[name]
+def value_of(row: Mapping[str, Any], *names: str) -> Any:
+    """A row's value in the first of these columns that it has. Raises [`InputError`]."""
+    for name in names:
+        if name in row:
+            return row[name]
+    raise InputError(f"the rows have no {names[-1]}; run ds.map(rpd_curate) first")

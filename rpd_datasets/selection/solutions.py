@@ -98,8 +98,8 @@ def select_solutions(
     start = positions(first, usable)[:m]
     if method == "random":
         others = np.delete(np.arange(len(usable)), start)
-        drawn = np.random.default_rng(seed).choice(others, size=m - len(start), replace=False)
-        chosen = [*start, *drawn]
+        sample = np.random.default_rng(seed).choice(others, size=m - len(start), replace=False)
+        chosen = [*start, *sample]
     elif method == "exact":
         chosen = _exact(distances, m, start, worth)
     else:
@@ -169,9 +169,9 @@ def spending_order(
 
 def _due(groups: Sequence[int | None], chosen: Sequence[int]) -> npt.NDArray[np.bool_]:
     """Solutions of the groups with the fewest chosen solutions."""
-    times = Counter(groups[index] for index in chosen)
-    taken = np.array([math.inf if group is None else times[group] for group in groups])
-    due: npt.NDArray[np.bool_] = taken == np.delete(taken, chosen).min()
+    sizes = Counter(groups[index] for index in chosen)
+    turns = np.array([math.inf if group is None else sizes[group] for group in groups])
+    due: npt.NDArray[np.bool_] = turns == np.delete(turns, chosen).min()
     return due
 
 
@@ -207,10 +207,10 @@ def scaled_quality(scores: Sequence[float | None]) -> Matrix:
     [1.0, 0.0, 0.0, 0.5]
     """
     values = np.array(scores, dtype=np.float64)  # None becomes NaN
-    known = values[np.isfinite(values)]
-    if not len(known) or known.max() == known.min():
+    finite = values[np.isfinite(values)]
+    if not len(finite) or finite.max() == finite.min():
         return np.zeros(len(values))
-    scaled = (values - known.min()) / (known.max() - known.min())
+    scaled = (values - finite.min()) / (finite.max() - finite.min())
     return np.where(np.isfinite(scaled), scaled, 0.0)
 
 
