@@ -83,7 +83,7 @@ class Scored:
     @property
     def num_strategies(self) -> float | None:
         """How many equally common strategies they are worth; `None` where they are not known."""
-        return effective_number(self.strategies)
+        return effective_number(self.strategies) if self.strategies else None
 
     @property
     def usable(self) -> list[int]:
