@@ -257,16 +257,12 @@ def curate(corpus: Corpus, folder: Path, summarizer: str) -> Figures:
         models = Models(reader, embedder, token_counter("estimate"))
         began, cpu = time.perf_counter(), time.process_time()
         file = folder / "corpus.parquet"
-        sources = [(partial(_open, file), config.num_problems)]
+        sources = [(partial(open_source, file), config.num_problems)]
         report = curate_folder(sources, folder / "curated", config, models, describe=lambda _: {})
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     usable = sum(score.num_usable for score in report.scores)
     about = {"problems": len(report.scores), "usable": usable, "encoded": embedder.texts}
     return {"seconds": seconds, "cpu": cpu, "peak": peak_memory(), **about}
-
-
-def _open(file: Path, scratch: Any, reject: Any) -> Any:
-    return open_source(file, scratch=scratch, on_reject=reject)
 
 
 def minilm(corpus: Corpus) -> Figures:

@@ -42,7 +42,7 @@ from rpd_datasets.judging.auroc import (
     within_auroc,
 )
 from rpd_datasets.judging.labels import Labels
-from rpd_datasets.select import select_solutions
+from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.distances import DISTANCES, load_distance

@@ -12,7 +12,6 @@ Importing this package is fast and imports neither torch nor datasets.
 
 import rpd_metric  # noqa: F401  registers the metric
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.allocation import select_samples
 from rpd_datasets.curation.curated import Curated, curate_dataset, load_curated
 from rpd_datasets.curation.mapping import rpd_curate
 from rpd_datasets.curation.run import RunOptions
@@ -21,7 +20,9 @@ from rpd_datasets.inputs.layouts import Columns, RowLayout, grouped_items
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.select import select_problems, select_solutions
+from rpd_datasets.selection.budget import select_samples
+from rpd_datasets.selection.problems import select_problems
+from rpd_datasets.selection.solutions import select_solutions
 from rpd_datasets.sft import to_sft
 
 __all__ = [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.options import documented, option
-from rpd_datasets.select import GREEDY, SELECTIONS, Selection
+from rpd_datasets.selection.solutions import GREEDY, SELECTIONS, Selection
 from rpd_metric.distance.core import Ties
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError, check_least
@@ -49,6 +50,7 @@ PROBLEM_CHOICES = Choices(AUTO, GROUPS, "random", "llm")
 SOLUTION_CHOICES = Choices(AUTO, GROUPS, "random", "llm", "all")
 
 
+@lru_cache
 def distance_of(choice: str) -> str | None:
     """The distance of a choice; `None` if it compares nothing.
 
@@ -300,30 +302,45 @@ class CurationConfig:
         paper |= {"problems": "rpd", "solutions": "rpd", "filters": FilterConfig.paper()}
         return cls(**{**paper, **changes})
 
-    @property
+    def __getstate__(self) -> dict[str, Any]:
+        # Not what follows from the options: equal configurations have equal pickles, by which
+        # `datasets` knows what it has mapped.
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    @cached_property
     def asks_judge(self) -> bool:
         """Whether a judge is asked."""
         checks = self.completeness == "llm" and self.filters.require_complete
         checks = checks or self.filters.soundness == "llm"
         return checks or "llm" in (self.problems, self.solutions)
 
-    @property
+    @cached_property
     def asks_groups(self) -> bool:
         """Whether a chat model sorts summaries into strategies."""
         return GROUPS in (self.problems, self.solutions)
 
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The distances to compute; with steps also RPD, to compare sets."""
-        named = {distance_of(choice) for choice in (self.problems, self.solutions)}
+    @cached_property
+    def problem_distance(self) -> str | None:
+        """The distance that ranks problems, if one does."""
+        return distance_of(self.problems)
+
+    @cached_property
+    def solution_distance(self) -> str | None:
+        """The distance that chooses solutions, if one does."""
+        return distance_of(self.solutions)
+
+    @cached_property
+    def metrics(self) -> Mapping[str, str]:
+        """The distances to compute, with the registry's names: `ties` decides which RPD.
+
+        With steps also RPD, to compare sets.
+        """
+        named = {self.problem_distance, self.solution_distance}
         named |= {"rpd"} if self.reads_steps else set()
-        return tuple(name for name in METRICS if name in named)
+        rpd = {"rpd": "rpd_first"} if self.ties == "first" else {}
+        return {name: rpd.get(name, name) for name in METRICS if name in named}
 
-    def metric(self, name: str) -> str:
-        """The registry's name of a distance; `ties` decides which RPD."""
-        return "rpd_first" if name == "rpd" and self.ties == "first" else name
-
-    @property
+    @cached_property
     def reads_steps(self) -> bool:
         """Whether steps are made: some choice reads them, or they are cheap: for distances that
         read texts, without a chat model.
@@ -331,7 +348,7 @@ class CurationConfig:
         names = (self.problems, self.solutions)
         if {"pieces", "taught"} & {*names} and not asks_chat_model(self.summarizer):
             return True
-        compared = [distance for name in names if (distance := distance_of(name))]
+        compared = filter(None, (self.problem_distance, self.solution_distance))
         return "llm" in names or any(DISTANCES[name].reads_steps for name in compared)
 
     def as_dict(self) -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rpd_metric.errors import InputError
-
-Messages = list[dict[str, str]]
 
 
 def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = "solutions") -> Any:
@@ -40,18 +38,12 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
     # Names by label are the user's own; rpd_curate writes a list.
     named = isinstance(ds.features.get("strategy_names"), datasets.List)
 
+    columns = (*needed, "strategies", "strategy_names") if named else needed
+
     def explode(batch: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-        rows: dict[str, list[Any]] = {name: [] for name in features}
-        for place, selected in enumerate(batch["selected"]):
-            for index in selected:
-                problem, solutions = (batch[name][place] for name in needed[:2])
-                prompt, completion = sft_messages(problem, solutions[index])
-                rows["prompt"].append(prompt)
-                rows["completion"].append(completion)
-                if named:
-                    group, names = batch["strategies"][place][index], batch["strategy_names"][place]
-                    rows["strategy"].append(None if group is None else names[group])
-        return rows
+        records = zip(*(batch[name] for name in columns), strict=True)
+        rows = [row for record in records for row in training_rows(*record)]
+        return {name: [row.get(name) for row in rows] for name in features}
 
     message = {"role": datasets.Value("string"), "content": datasets.Value("string")}
     messages = datasets.List(message)
@@ -61,7 +53,19 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
     return ds.map(explode, batched=True, remove_columns=ds.column_names, features=features)
 
 
-def sft_messages(problem: str, solution: str) -> tuple[Messages, Messages]:
-    """The prompt and the completion of one training row."""
-    prompt, completion = {"role": "user", "content": problem}, {"content": solution}
-    return [prompt], [{"role": "assistant", **completion}]
+def training_rows(
+    problem: str,
+    solutions: Sequence[str],
+    selected: Iterable[int],
+    strategies: Sequence[int | None] = (),
+    names: Sequence[str] = (),
+) -> Iterator[dict[str, Any]]:
+    """A row for each selected solution of a problem, with the name of its strategy if known."""
+    for index in selected:
+        row: dict[str, Any] = {
+            "prompt": [{"role": "user", "content": problem}],
+            "completion": [{"role": "assistant", "content": solutions[index]}],
+        }
+        if strategies and (group := strategies[index]) is not None:
+            row["strategy"] = names[group]
+        yield row

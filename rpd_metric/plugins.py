@@ -119,8 +119,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
         return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._ours
-        yield from self._others
+        return iter([*self._ours, *self._others])
 
     def __len__(self) -> int:
         return len(self._ours) + len(self._others)

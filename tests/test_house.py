@@ -45,7 +45,7 @@ METRIC = set(ROOMS)
 BASE = {
     f"rpd_datasets.{name}"
     for name in (
-        *("problem", "rejects", "select", "filters", "tokens", "sft", "config", "account"),
+        *("problem", "rejects", "selection", "filters", "tokens", "sft", "config", "account"),
         "language",
         *("presets", "sample", "instructions", "commands", "options", "destination"),
     )

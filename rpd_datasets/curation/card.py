@@ -17,11 +17,11 @@ from typing import Any
 from rpd_datasets.account import outcome_lines, problem_rule, solution_rule
 from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig
+from rpd_datasets.curation.columns import column_names
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import counts, outcome
 from rpd_datasets.curation.parquet import FOLDERS, SFT_CONFIG, SHARD
 from rpd_datasets.curation.run import RunOptions
-from rpd_datasets.curation.scoring import UNSCORED, choice_columns
 from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.inputs.source import InputSpec
@@ -195,7 +195,7 @@ def _card(
         contamination=options.contamination,
         lines=outcome_lines(content)[1:],  # the verdict is above
         cell=_cell,
-        own_columns=sorted(choice_columns(UNSCORED, config)),
+        own_columns=column_names(config),
         sft=SFT_CONFIG,
         terms=terms,
         terms_given=bool(options.license),

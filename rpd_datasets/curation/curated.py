@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,14 +28,14 @@ from rpd_datasets.curation.mapping import FINGERPRINT, made_columns
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.parquet import SFT_CONFIG
 from rpd_datasets.curation.run import RunOptions, curate_folder
-from rpd_datasets.curation.scoring import quality_of
 from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.filters.answer_checks import marks_of, unread_marks
 from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.inputs.layouts import Columns
-from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, Source, look_at_head, open_source
+from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, look_at_head, open_source
 from rpd_datasets.publish.publishable import curated_files
 from rpd_datasets.publish.pushing import Pushed, push_folder
+from rpd_datasets.selection.solutions import quality_of
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, SpecError
 from rpd_metric.models.kinds import chat_spec, embedder_spec
@@ -61,10 +61,10 @@ class Curated:
 
     def __repr__(self) -> str:
         """Three lines: where it is and the verdict, how much was chosen, and what it offers."""
-        found, counts = self.manifest.get("outcome", {}).get("verdict"), self.manifest["counts"]
+        verdict, counts = self.manifest.get("outcome", {}).get("verdict"), self.manifest["counts"]
         return (
             f"Curated({str(self.folder)!r})"
-            + (f": {found['word']} ({found['reason']})" if found else "")
+            + (f": {verdict['word']} ({verdict['reason']})" if verdict else "")
             + f"\n{counts['problems_chosen']:,} of {counts['problems_read']:,} problems, "
             f"{counts['solutions_chosen']:,} of {counts['solutions_read']:,} solutions, "
             f"chosen by {self.manifest['options']['solutions']}"
@@ -76,7 +76,7 @@ class Curated:
         first, *rest = map(html.escape, map(printable, repr(self).splitlines()))
         rows = self.dataset.select(range(min(EXAMPLES, len(self.dataset))))
         listed = "".join(
-            f"<li dir=auto>{html.escape(printable(one))}</li>" for one in rows["problem"]
+            f"<li dir=auto>{html.escape(printable(text))}</li>" for text in rows["problem"]
         )
         return f"<b>{first}</b><br>{rest[0]}<ol>{listed}</ol><small>{rest[1]}</small>"
 
@@ -169,33 +169,29 @@ def curate_dataset(
     """
     config = config_or_default(config)
     columns = Columns(problem=config.problem_column, solutions=config.solutions_column)
-    how, spec = RunOptions(**options), spec or InputSpec(columns=columns)
-    if FINGERPRINT in (there := getattr(source, "column_names", None) or ()):
-        source = source.remove_columns(sorted(made_columns(config).intersection(there)))
-    sources = [(source, config.num_problems, spec)]
-    sources += [(other, number, mixed_spec or spec) for other, number in mixed]
-    files = (config.template, config.filters.decisions, how.calibration, spec.prompts)
-    how = replace(how, reads=(*how.reads, *(one for one, *_ in sources), *files))
-    if how.models is None:
+    run, spec = RunOptions(**options), spec or InputSpec(columns=columns)
+    present = getattr(source, "column_names", None) or ()
+    if FINGERPRINT in present:
+        source = source.remove_columns(sorted(made_columns(config).intersection(present)))
+    sources = [(source, spec, config.num_problems)]
+    sources += [(rows, mixed_spec or spec, number) for rows, number in mixed]
+    files = (config.template, config.filters.decisions, run.calibration, spec.prompts)
+    run = replace(run, reads=(*run.reads, *(rows for rows, *_ in sources), *files))
+    if run.models is None:
         # Whoever brings models has looked before loading them.
-        check_folder(Path(output), how.overwrite, how.reads, config.store)
+        check_folder(Path(output), run.overwrite, run.reads, config.store)
         check_models(config)
-        for one, _, read in sources:
-            check_input(one, read, config, name=how.name)
-    models = how.models or load_models(config)
-
-    def opened(source: Any, spec: InputSpec, scratch: Path, reject: Callable[..., None]) -> Source:
-        about: dict[str, Any] = {"name": how.name, "contamination": how.contamination}
-        about |= {"scratch": scratch, "on_reject": reject, "on_read": how.on_read}
-        return open_source(source, spec, **about)
-
-    inputs = [(partial(opened, one, read), number) for one, number, read in sources]
-    specs = [read for _, _, read in sources]
-    describe = partial(described, config=config, models=models, options=how, specs=specs)
+        for rows, layout, _ in sources:
+            check_input(rows, layout, config, name=run.name)
+    models, specs = run.models or load_models(config), [layout for _, layout, _ in sources]
+    origin: dict[str, Any] = {"name": run.name, "contamination": run.contamination}
+    opener = partial(open_source, **origin, on_read=run.on_read)
+    inputs = [(partial(opener, rows, layout), number) for rows, layout, number in sources]
+    describe = partial(described, config=config, models=models, options=run, specs=specs)
     # Behind a link to a folder, that folder is written.
-    place = Path(output).resolve() if Path(output).is_symlink() else Path(output)
+    folder = Path(output).resolve() if Path(output).is_symlink() else Path(output)
     try:
-        summary = curate_folder(inputs, place, config, models, describe, options=how)
+        summary = curate_folder(inputs, folder, config, models, describe, options=run)
     finally:
         models.answers.close()
     return Curated(Path(output), summary)
@@ -229,14 +225,12 @@ def check_input(
     }
     columns, problem = look_at_head(source, spec, name=name, wanted=[*filter(None, named.values())])
     for option, column in named.items():
-        if column is None or column in columns:
-            continue
-        where = source if isinstance(source, str | Path) else name
-        raise InputError(
-            f"{where} has no column {column!r} for {{{option}}}. Its columns are: "
-            f"{', '.join(columns)}",
-            option=option,
-        )
+        if column not in (None, *columns):
+            raise InputError(
+                f"{source if isinstance(source, str | Path) else name} has no column {column!r} "
+                f"for {{{option}}}. Its columns are: {', '.join(columns)}",
+                option=option,
+            )
     if problem is not None:
         odd = filters.correct_column and unread_marks(problem, filters.correct_column)
         if odd and set(marks_of(problem, filters.correct_column) or ()) == {None}:
@@ -244,7 +238,7 @@ def check_input(
         # What it keeps is of no interest: a missing column or file of decisions is an error.
         looked_at = replace(filters, student=None)
         filter_problem(problem, looked_at, token_counter("estimate"), unsound=lambda _: None)
-        quality_of(problem, config, range(len(problem.solutions)))
+        quality_of(problem, config.quality_column)
 
 
 def load_curated(folder: str | Path) -> Curated:

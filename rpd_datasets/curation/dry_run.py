@@ -105,13 +105,13 @@ class DryRun:
         """Count what one problem would ask; `answers` where somebody looked at them already."""
         scored = await score_problem(problem, self._config, self._models, answers)
         usable = scored.usable
-        kept = len(usable) + sum(reject.stage == "steps" for reject in scored.rejects)
-        self.problems += bool(kept)
-        self.solutions += kept
+        summaries = len(usable) + sum(reject.stage == "steps" for reject in scored.rejects)
+        self.problems += bool(summaries)
+        self.solutions += summaries
         rejects = dict.fromkeys([*scored.rejects, *left_out(problem, scored, self.config)])
-        self.left_out.update(one.reason for one in rejects)
-        wanted = len(usable) > self.config.num_solutions and scored.diverse is not False
-        if self.config.solutions == "llm" and wanted:
+        self.left_out.update(reject.reason for reject in rejects)
+        eligible = len(usable) > self.config.num_solutions and scored.diverse is not False
+        if self.config.solutions == "llm" and eligible:
             self._eligible += 1
             await choose(problem, scored, self._config, self._models)
 
@@ -120,24 +120,24 @@ class DryRun:
         missing, prompt = Counter(self.missing), Counter(self.prompt_tokens)
         stored = Counter({kind: flow.stats.cached for kind, flow in self._flows.items()})
         # Of the problems only those that are chosen get so far; which they are is not known yet.
-        wanted = min(self.config.num_problems, self._eligible)
-        stored["solutions"] = min(stored["solutions"], wanted)
+        problems = min(self.config.num_problems, self._eligible)
+        stored["solutions"] = min(stored["solutions"], problems)
         if missing["solutions"]:
-            missing["solutions"] = min(missing["solutions"], wanted - stored["solutions"])
+            missing["solutions"] = min(missing["solutions"], problems - stored["solutions"])
             share = missing["solutions"] / self.missing["solutions"]
             prompt["solutions"] = round(prompt["solutions"] * share)
         requests, new_tokens = self.config.requests, missing.total() * self.reply_tokens
-        found: dict[str, Any] = {"problems": self.problems, "solutions": self.solutions}
+        numbers: dict[str, Any] = {"problems": self.problems, "solutions": self.solutions}
         for name, model, kinds in (
             ("requests", self, [*missing, *stored]),
             ("judge_requests", self.models.judges, JUDGES),
             ("group_requests", self.models.reader, ["groups"]),
         ):
             if model is not None:
-                found[name] = sum((missing + stored)[kind] for kind in set(kinds))
-                found[f"{name}_missing"] = sum(missing[kind] for kind in set(kinds))
+                numbers[name] = sum((missing + stored)[kind] for kind in set(kinds))
+                numbers[f"{name}_missing"] = sum(missing[kind] for kind in set(kinds))
         if self.models.reader is not None:
-            found["group_prompt_tokens"] = prompt["groups"]
+            numbers["group_prompt_tokens"] = prompt["groups"]
         sent_at_most = at_most = 0
         for kind, max_tokens in self._max_tokens.items():
             each = 2 if kind == "summaries" else 1  # the second asks for a repair
@@ -146,30 +146,30 @@ class DryRun:
             at_most += replies
             # Every attempt sends the prompt, a repair its first reply as well.
             sent_at_most += prompt[kind] * worst.attempts + (each - 1) * replies
-        found |= {
+        numbers |= {
             "prompt_tokens": prompt.total(),
             "reply_tokens_assumed": new_tokens,
             "reply_tokens_at_most": at_most,
             "too_long_for_the_model": self.too_long,
         }
         if requests.priced:
-            found["cost"] = requests.cost(prompt.total(), new_tokens)
-            found["cost_at_most"] = requests.cost(sent_at_most, at_most)
-        return found
+            numbers["cost"] = requests.cost(prompt.total(), new_tokens)
+            numbers["cost_at_most"] = requests.cost(sent_at_most, at_most)
+        return numbers
 
     def line(self) -> str:
         """What is missing and what it would cost, in words."""
-        found = self.numbers()
-        cost = f", {found['cost']:,.2f} at the same prices" if "cost" in found else ""
+        numbers = self.numbers()
+        cost = f", {numbers['cost']:,.2f} at the same prices" if "cost" in numbers else ""
         return (
-            f"{found['problems']:,} problems with {found['solutions']:,} solutions are missing: "
-            f"about {found['requests_missing']:,} requests with {found['prompt_tokens']:,} prompt "
-            f"and {found['reply_tokens_assumed']:,} new tokens{cost}"
-        )
+            "{problems:,} problems with {solutions:,} solutions are missing: about "
+            "{requests_missing:,} requests with {prompt_tokens:,} prompt and "
+            "{reply_tokens_assumed:,} new tokens"
+        ).format(**numbers) + cost
 
     def note(self, kind: str, request: ChatRequest) -> None:
         """Count a request that would be sent."""
-        tokens = sum(self._models.count_tokens(one["content"]) for one in request.messages)
+        tokens = sum(self._models.count_tokens(turn["content"]) for turn in request.messages)
         self.missing[kind] += 1
         self.prompt_tokens[kind] += tokens
         if kind == "summaries" and self.context is not None:

@@ -83,12 +83,11 @@ def cut(problems: Iterable[Problem], folder: Path, journal: Journal, size: int) 
     shards: list[Path] = []
     iterator = iter(problems)
     while chunk := list(islice(iterator, size)):
-        # The bare names of the columns that scoring does not look at: an error says what could
-        # have been meant.
-        slim = [
-            replace(one, extra={**dict.fromkeys(one.extra), **seen_columns(one, journal.filters)})
-            for one in chunk
-        ]
+        slim = []
+        for problem in chunk:
+            # Other columns keep their bare names: an error says what could have been meant.
+            columns = {**dict.fromkeys(problem.extra), **seen_columns(problem, journal.filters)}
+            slim.append(replace(problem, extra=columns))
         shards.append(folder / f"{len(shards):06d}")
         shards[-1].write_bytes(gzip.compress(pickle.dumps(slim), compresslevel=1))
     return shards
@@ -114,11 +113,11 @@ def score_in_shards(
 
     def missing() -> Iterator[Problem]:
         for problem in problems:
-            known = journal.find(problem)
-            if known is None:
+            scored = journal.find(problem)
+            if scored is None:
                 yield problem
             else:
-                on_problem(known)
+                on_problem(scored)
 
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
     folder.mkdir()
@@ -345,8 +344,8 @@ def actor_pool(
     specs += [chat_spec(spec) for spec in (config.judge, config.filters.student) if spec]
     gpus = int(resources.get("GPU", 0)) if any(spec.needs_gpu for spec in specs) else 0
     here = any(spec.runs_here for spec in specs)
-    wanted = options.num_proc or gpus or (int(resources.get("CPU", 1)) if here else num_nodes)
-    return max(1, min(wanted, num_shards)), float(gpus > 0)
+    actors = options.num_proc or gpus or (int(resources.get("CPU", 1)) if here else num_nodes)
+    return max(1, min(actors, num_shards)), float(gpus > 0)
 
 
 class _ScoreShards:
@@ -356,7 +355,7 @@ class _ScoreShards:
         self._options = options
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, list[str]]:
-        return {"scored": [score_shard(Path(one), *self._options) for one in batch["shard"]]}
+        return {"scored": [score_shard(Path(path), *self._options) for path in batch["shard"]]}
 
 
 class RemoteReplies:

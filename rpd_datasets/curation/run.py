@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.config import GROUPS, CurationConfig, distance_of
-from rpd_datasets.curation.allocation import shares
+from rpd_datasets.config import GROUPS, CurationConfig
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.engines import Engine, score_in_shards
 from rpd_datasets.curation.folder import Journal, check_folder, partial_folder, reject_to
@@ -41,7 +40,8 @@ from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.options import documented, hidden, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.select import draw_lot, rank
+from rpd_datasets.selection.budget import shares
+from rpd_datasets.selection.problems import draw_lot, rank
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.failures import BudgetSpent
@@ -49,7 +49,7 @@ from rpd_metric.reasons import Reason
 
 REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 
-OpenSource = Callable[[Path, Callable[[Rejected], None]], Source]
+OpenSource = Callable[..., Source]  # given `scratch`, a folder, and `on_reject`
 
 
 def _nothing(*_: object) -> None:
@@ -140,7 +140,7 @@ def curate_folder(
         )
         work = _Run(config, models, options, journal, summary, reject)
         for open_source, num_problems in inputs:
-            source = open_source(folder / "scratch", read_rejects)
+            source = open_source(scratch=folder / "scratch", on_reject=read_rejects)
             work.take_in(source, num_problems, folder / "shards")
         if work.undone is not None:
             raise BudgetSpent(
@@ -149,8 +149,10 @@ def curate_folder(
             )
         options.on_stage("Writing")
         if not summary.chosen:
-            said = "the judge gave no usable choice of solutions for any problem"
-            raise InputError(f"{said}: {summary.left_out()}. Try another model")
+            raise InputError(
+                "the judge gave no usable choice of solutions for any problem: "
+                f"{summary.left_out()}. Try another model"
+            )
         write_tables(work.chosen, config, summary, result)
         write_scores(summary, result / "scores.jsonl")
         for name, content in describe(summary).items():
@@ -255,9 +257,9 @@ class _Run:
                 self.keys.append(self.journal.key(problem))
                 self.lots.append(draw_lot(problem.problem, self.config.seed))
                 self.summary.add(problem, scored)
-                why = left_out(problem, scored, self.config)
-                self.can_be_chosen.append(not why)
-                for rejected in dict.fromkeys([*scored.rejects, *why]):
+                reasons = left_out(problem, scored, self.config)
+                self.can_be_chosen.append(not reasons)
+                for rejected in dict.fromkeys([*scored.rejects, *reasons]):
                     self.reject(rejected)
                 if self.config.num_samples is not None:
                     _, gains = solution_order(problem, scored, self.config)
@@ -269,10 +271,10 @@ class _Run:
         """Count what a problem lacks for which the budget was spent."""
         if self.undone is None:
             flows = self.models.flows
-            done = sum(flow.stats.done for flow in flows)
+            replies = sum(flow.stats.done for flow in flows)
             tokens = sum(flow.stats.completion_tokens for flow in flows)
             # As long as the replies of this run are, on average.
-            length = round(tokens / done) if done and tokens else ASSUMED_REPLY_TOKENS
+            length = round(tokens / replies) if replies and tokens else ASSUMED_REPLY_TOKENS
             self.undone = DryRun(self.config, self.models, flows[0].store, reply_tokens=length)
         await self.undone.count(problem)
 
@@ -294,13 +296,14 @@ class _Run:
                 f"to choose from; left out: {self.summary.left_out()}. {advice}",
                 option=() if unfit else "num_solutions",
             )
-        if distance_of(config.problems) is None:
+        if config.problem_distance is None:
             return sorted(eligible, key=self.lots.__getitem__)
-        by_distance = [eligible[at] for at in rank([scores[one].problem_score for one in eligible])]
-        if config.problems != GROUPS:
-            return by_distance
-        # Strategies that are not known count as one; the sort keeps the order of distances.
-        return sorted(by_distance, key=lambda index: -(scores[index].strategies or 1.0))
+        strategies = [scores[index].strategies for index in eligible]
+        order = rank(
+            [scores[index].problem_score for index in eligible],
+            strategies if config.problems == GROUPS else None,
+        )
+        return [eligible[position] for position in order]
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
         """Choose the solutions of the first problems in `order`, and return those problems.
@@ -309,14 +312,14 @@ class _Run:
         """
         waiting, chosen = deque(order), list[int]()
         while waiting and len(chosen) < num_problems:
-            wanted = min(len(waiting), num_problems - len(chosen))
-            batch = [waiting.popleft() for _ in range(wanted)]
+            size = min(len(waiting), num_problems - len(chosen))
+            batch = [waiting.popleft() for _ in range(size)]
             self._spill(source, batch)
             verdicts = run(self._choose(batch))
             if self.undone:
                 return []
             for index, verdict in zip(batch, verdicts, strict=True):
-                problem, scored = self._read(index)
+                problem, scored = self.journal.spilled(index)
                 if verdict.value is None:
                     detail = f"the judge chose no solutions: {verdict.detail}"
                     reason = verdict.reason or Reason.NO_VERDICT
@@ -340,12 +343,9 @@ class _Run:
                 return
         raise InputError(f"{source.name} changed while it was read; run the command again")
 
-    def _read(self, index: int) -> tuple[Problem, Scored]:
-        return self.journal.spilled(index), self.journal.at(self.keys[index])
-
     async def _choose(self, batch: Sequence[int]) -> list[Judgement[tuple[int, ...]]]:
         async def work(index: int) -> Judgement[tuple[int, ...]]:
-            problem, scored = self._read(index)
+            problem, scored = self.journal.spilled(index)
             share = self.shares.get(index)
             try:
                 return await choose(problem, scored, self.config, self.models, share)
@@ -359,4 +359,4 @@ class _Run:
     def chosen(self) -> Iterator[Chosen]:
         """The chosen problems, best first."""
         for index in self.summary.chosen:
-            yield *self._read(index), self.picks[index]
+            yield *self.journal.spilled(index), self.picks[index]

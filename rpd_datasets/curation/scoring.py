@@ -19,23 +19,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpd_datasets.config import GROUPS, CurationConfig, distance_of
-from rpd_datasets.curation.allocation import spending_order
+from rpd_datasets.config import GROUPS, CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.filters.candidates import AnswerCheck, Verdict
 from rpd_datasets.filters.completeness import TAIL_TOKENS
-from rpd_datasets.filters.decisions import choose_around, kept_by_hand, read_decisions
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.filters.soundness import argument_of, signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
-from rpd_datasets.select import select_solutions
+from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
+from rpd_datasets.selection.solutions import quality_of, select_solutions, spending_order
 from rpd_datasets.tokens import text_tail
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.diversity import effective_number, group_distances
-from rpd_metric.errors import InputError, PluginError
+from rpd_metric.errors import PluginError
 from rpd_metric.metrics.matrices import distance_matrices
 from rpd_metric.models.chat import answered_by
 from rpd_metric.models.concurrency import run_bounded
@@ -84,7 +83,7 @@ class Scored:
     @property
     def num_strategies(self) -> float | None:
         """How many equally common strategies they are worth; `None` where they are not known."""
-        return effective_number(self.strategies)
+        return effective_number(self.strategies) if self.strategies else None
 
     @property
     def usable(self) -> list[int]:
@@ -95,6 +94,28 @@ class Scored:
     def chosen_by(self) -> MatrixRows:
         """The distances that choose solutions; RPD where none does."""
         return self.matrix if self.distances is None else self.distances
+
+    def among(self, indices: Sequence[int], count: int, reason: str) -> Scored:
+        """The same for a row of `count` solutions, of which only those at `indices` were scored.
+
+        `reason` is why the others were not.
+        """
+
+        def spread(values: Sequence[Any], blank: Any) -> list[Any]:
+            placed = dict(zip(indices, values, strict=False))
+            return [placed.get(index, blank) for index in range(count)]
+
+        def square(matrix: MatrixRows) -> MatrixRows:
+            return spread([spread(distances, None) for distances in matrix], [None] * count)
+
+        return replace(
+            self,
+            steps=spread(self.steps, []),
+            matrix=square(self.matrix),
+            distances=square(self.distances or []),
+            drop_reasons=spread(self.drop_reasons, reason),
+            strategies=spread(self.strategies, None),
+        )
 
     def as_record(self) -> dict[str, Any]:
         """Plain JSON types, for the journal."""
@@ -130,10 +151,7 @@ async def score_problem(
     except PluginError as error:
         count, reason = len(problem.solutions), Reason.PLUGIN_FAILED
         return replace(
-            UNSCORED,
-            steps=[[] for _ in range(count)],
-            matrix=[[None] * count for _ in range(count)],
-            drop_reasons=[reason] * count,
+            UNSCORED.among((), count, reason),
             num_tokens=[models.count_tokens(solution) for solution in problem.solutions],
             rejects=[problem.rejected("score", reason, str(error))],
         )
@@ -148,16 +166,16 @@ async def _score(
     # of other problems.
     if answers is None:
         answers = await models.in_thread(check_answers, problem, config, models)
-    found = await _filtered(problem, config, models, answers)
+    filtered = await _filtered(problem, config, models, answers)
     count = len(problem.solutions)
-    reasons = list(found.reasons)
-    rejects = list(found.rejects(problem))
+    reasons = list(filtered.reasons)
+    rejects = filtered.rejects(problem)
     steps: list[list[str]] = [[] for _ in range(count)]
     asked_again = repaired = 0
-    if found.kept and config.reads_steps:
-        texts = [problem.solutions[index] for index in found.kept]
+    if filtered.kept and config.reads_steps:
+        texts = [problem.solutions[index] for index in filtered.kept]
         summaries = await summaries_of(models.summarizer, problem.problem, texts)
-        for index, summary in zip(found.kept, summaries, strict=True):
+        for index, summary in zip(filtered.kept, summaries, strict=True):
             asked_again += summary.asked_again
             repaired += summary.asked_again and summary.ok
             if summary.ok:
@@ -167,29 +185,26 @@ async def _score(
                 detail = summary.detail or "no step could be extracted"
                 rejects.append(problem.rejected("steps", reasons[index], detail, index))
     usable = [index for index, reason in enumerate(reasons) if not reason]
-    sorted_into = Grouping(())
+    grouping = Grouping(())
     if config.asks_groups:
-        sorted_into = await models.required_reader().sort(problem.problem, steps)
+        grouping = await models.required_reader().sort(problem.problem, steps)
     matrices = await models.in_thread(_matrices, problem, steps, usable, config, models)
-    said = Judgement[bool](None)
+    judgement = Judgement[bool](None)
     if config.problems == "llm":
-        said = await _classified(problem, [steps[index] for index in usable], models)
-        if said.reason:
-            rejects.append(problem.rejected("select", said.reason, said.detail or ""))
-    rpd = matrices.get("rpd")
-    ranking, choosing = (
-        matrices.get(distance_of(choice) or "") for choice in (config.problems, config.solutions)
-    )
+        judgement = await _classified(problem, [steps[index] for index in usable], models)
+        if judgement.reason:
+            rejects.append(problem.rejected("select", judgement.reason, judgement.detail or ""))
+    rpd, choosing = matrices.get("rpd"), matrices.get(config.solution_distance or "")
     return Scored(
         steps=steps,
         matrix=[[None] * count for _ in range(count)] if rpd is None else none_for_nan(rpd),
         score=score_of(rpd),
         drop_reasons=reasons,
-        num_tokens=list(found.num_tokens),
+        num_tokens=list(filtered.num_tokens),
         rejects=rejects,
-        problem_score=score_of(ranking),
+        problem_score=score_of(matrices.get(config.problem_distance or "")),
         distances=None if choosing is None or choosing is rpd else none_for_nan(choosing),
-        diverse=said.value,
+        diverse=judgement.value,
         asked_again=asked_again,
         repaired=repaired,
         marks=list(answers.marks),
@@ -197,11 +212,11 @@ async def _score(
         unread=list(answers.unread),
         agrees=list(answers.agrees),
         floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
-        soundness=list(found.soundness),
-        strategies=list(sorted_into.groups),
-        strategy_names=list(sorted_into.names),
-        ungrouped=sorted_into.reason or "",
-        agreement=sorted_into.agreement,
+        soundness=list(filtered.soundness),
+        strategies=list(grouping.groups),
+        strategy_names=list(grouping.names),
+        ungrouped=grouping.reason or "",
+        agreement=grouping.agreement,
         served=[[*source, times] for source, times in sorted(served.items())],
     )
 
@@ -240,28 +255,31 @@ async def _filtered(
         if_all_complete = run(_fine)
         if not if_all_complete.kept:
             return if_all_complete
-        left = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
-        texts = {problem.solutions[index]: left.num_tokens[index] for index in left.kept}
-        ends = {one: text_tail(one, TAIL_TOKENS, count_tokens, n) for one, n in texts.items()}
+        with_copies = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
+        lengths = {problem.solutions[i]: with_copies.num_tokens[i] for i in with_copies.kept}
+        ends = {
+            text: text_tail(text, TAIL_TOKENS, count_tokens, length)
+            for text, length in lengths.items()
+        }
         endings = await _each_once(models.required_judges().completeness.judge, ends.values())
-        known = {text: endings[end] for text, end in ends.items()}
-        unfinished = partial(_why, known, "completeness", Reason.INCOMPLETE)
+        verdicts_on_ends = {text: endings[end] for text, end in ends.items()}
+        unfinished = partial(_why, verdicts_on_ends, "completeness", Reason.INCOMPLETE)
 
-    found = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
-    if filters.soundness == "llm" and found.kept:
+    filtered = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
+    if filters.soundness == "llm" and filtered.kept:
         judge = models.required_judges().soundness
         arguments = await _each_once(
             lambda text: judge.judge(problem.problem, argument_of(text)),
-            (problem.solutions[index] for index in found.kept),
+            (problem.solutions[index] for index in filtered.kept),
         )
         names = {True: "sound", False: "unsound", None: "no_verdict"}
         verdicts = tuple(
-            names[arguments[text].value] if index in found.kept else ""
+            names[arguments[text].value] if index in filtered.kept else ""
             for index, text in enumerate(problem.solutions)
         )
         unsound = partial(_why, arguments, "argument", Reason.UNSOUND)
-        found = replace(run(unfinished, unsound), soundness=verdicts)
-    return found
+        filtered = replace(run(unfinished, unsound), soundness=verdicts)
+    return filtered
 
 
 def _fine(_: str) -> None:
@@ -269,31 +287,32 @@ def _fine(_: str) -> None:
 
 
 def _why(
-    verdicts: Mapping[str, Judgement[bool]], about: str, reason: Reason, text: str
+    verdicts: Mapping[str, Judgement[bool]], subject: str, reason: Reason, text: str
 ) -> tuple[str, str] | None:
     """Why a solution goes by its verdict; one without a verdict goes, too."""
     verdict = verdicts[text]
     if verdict.value is None:
-        return verdict.reason or Reason.NO_VERDICT, f"no verdict on its {about}: {verdict.detail}"
-    said = f"The judge: {verdict.detail or 'its argument has failed.'}"
+        return verdict.reason or Reason.NO_VERDICT, f"no verdict on its {subject}: {verdict.detail}"
+    if verdict.value:
+        return None
     if reason == Reason.INCOMPLETE:
-        said = f"The solution was not finished: {reason}."
-    return None if verdict.value else (reason, said)
+        return reason, f"The solution was not finished: {reason}."
+    return reason, f"The judge: {verdict.detail or 'its argument has failed.'}"
 
 
 async def _each_once(
     judge: Callable[[str], Awaitable[Judgement[bool]]], texts: Iterable[str]
 ) -> dict[str, Judgement[bool]]:
     """What a judge says of each text; equal ones are asked about once."""
-    asked = list(dict.fromkeys(texts))
-    return dict(zip(asked, await asyncio.gather(*map(judge, asked)), strict=True))
+    distinct = list(dict.fromkeys(texts))
+    return dict(zip(distinct, await asyncio.gather(*map(judge, distinct)), strict=True))
 
 
 def needed_solutions(config: CurationConfig) -> int:
     """How many usable solutions a problem needs to be chosen."""
     # With "all" the number of solutions is an upper limit; the filters set the lower one.
     needed = config.filters.min_solutions if config.solutions == "all" else config.num_solutions
-    compares = distance_of(config.problems) is not None or config.problems == "llm"
+    compares = config.problem_distance is not None or config.problems == "llm"
     return max(needed, 2) if compares else needed
 
 
@@ -324,14 +343,14 @@ async def _classified(
     """Whether a judge calls the problem diverse, and why it is left out otherwise."""
     if len(steps) < 2:
         return Judgement(False)  # one solution is one method; there is nothing to ask
-    said = await models.required_judges().problems.judge(problem.problem, steps)
-    if said.value is None:
-        reason = said.reason or Reason.NO_VERDICT
-        return Judgement(None, reason, f"no verdict on the problem: {said.detail}")
-    if not said.value:
+    judgement = await models.required_judges().problems.judge(problem.problem, steps)
+    if judgement.value is None:
+        reason = judgement.reason or Reason.NO_VERDICT
+        return Judgement(None, reason, f"no verdict on the problem: {judgement.detail}")
+    if not judgement.value:
         detail = "the judge finds one method in all of its solutions"
         return Judgement(False, Reason.UNIFORM, detail)
-    return said
+    return judgement
 
 
 def _matrices(
@@ -342,8 +361,8 @@ def _matrices(
     models: Models,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """The distances that the options call for, by the names that the options use."""
-    found = distance_matrices(
-        [config.metric(name) for name in config.metrics],
+    distances = distance_matrices(
+        config.metrics.values(),
         problem.problem,
         [problem.solutions[index] for index in usable],
         [steps[index] for index in usable],
@@ -352,7 +371,7 @@ def _matrices(
     )
     matrices = {name: np.full((len(steps), len(steps)), np.nan) for name in config.metrics}
     for name, matrix in matrices.items():
-        matrix[np.ix_(usable, usable)] = found[config.metric(name)].round(DIGITS)
+        matrix[np.ix_(usable, usable)] = distances[config.metrics[name]].round(DIGITS)
     return matrices
 
 
@@ -388,13 +407,15 @@ def solution_order(
     problem: Problem, scored: Scored, config: CurationConfig
 ) -> tuple[list[int], list[float]]:
     """In which order a budget takes a problem's solutions, and what each adds."""
-    kept: list[int] = []
-    if config.filters.decisions is not None:
-        kept = kept_by_hand(problem, config.filters.decisions, scored.usable)
     matrix = nan_for_none(scored.chosen_by)
     if config.solutions == GROUPS:
         matrix = group_distances(scored.strategies, matrix)
-    return spending_order(matrix, kept)
+    return spending_order(matrix, _kept_by_hand(problem, config))
+
+
+def _kept_by_hand(problem: Problem, config: CurationConfig) -> list[int]:
+    decisions = config.filters.decisions
+    return [] if decisions is None else decided(decisions, problem, KEEP)
 
 
 async def choose(
@@ -415,68 +436,26 @@ async def choose(
     if config.solutions == "all":
         return Judgement(tuple(usable[: config.num_solutions]))
     if config.solutions == "llm":
-        said = await models.required_judges().solutions.select(
+        judgement = await models.required_judges().solutions.select(
             problem.problem, [scored.steps[index] for index in usable], config.num_solutions
         )
-        return said if said.value is None else Judgement(tuple(usable[at] for at in said.value))
+        positions = judgement.value
+        return replace(judgement, value=positions and tuple(usable[at] for at in positions))
+    at_random = config.solutions == "random"
+    matrix = nan_for_none(scored.chosen_by)
+    if at_random:  # it needs to know only which solutions are usable
+        matrix = np.diag([np.nan if reason else 0.0 for reason in scored.drop_reasons])
     # A seed of its own for every problem, whatever its position: random picks must not be the
     # same indices everywhere.
     digest = hashlib.sha256(f"{config.seed}:{problem.key}".encode()).digest()
-    at_random = config.solutions == "random"
-    matrix = np.zeros((len(usable), len(usable)))
-    if not at_random:
-        matrix = np.array(scored.chosen_by, dtype=np.float64)[np.ix_(usable, usable)]
-    groups = None
-    if config.solutions == GROUPS:
-        groups = [scored.strategies[index] for index in usable]
-    picks = select_solutions(
+    indices = select_solutions(
         matrix,
         config.num_solutions,
         "random" if at_random else config.selection,
         seed=int.from_bytes(digest[:8], "big"),
-        quality=quality_of(problem, config, usable),
+        quality=quality_of(problem, config.quality_column),
         quality_weight=config.quality_weight,
-        groups=groups,
+        groups=scored.strategies if config.solutions == GROUPS else None,
+        first=_kept_by_hand(problem, config),
     )
-    if config.filters.decisions is not None:
-        if groups is not None:
-            matrix = group_distances(groups, matrix)
-        picks = choose_around(problem, config.filters.decisions, usable, picks, matrix)
-    return Judgement(tuple(usable[pick] for pick in picks))
-
-
-def quality_of(
-    problem: Problem, config: CurationConfig, usable: Sequence[int]
-) -> list[float | None] | None:
-    """The usable solutions' scores, where the options name a column of them."""
-    if config.quality_column is None:
-        return None
-    scores = problem.extra.get(config.quality_column)
-    if isinstance(scores, (int, float)):
-        scores = [scores] * len(problem.solutions)  # flat rows whose scores never differ
-    if not isinstance(scores, (list, tuple)) or len(scores) != len(problem.solutions):
-        raise InputError(
-            f"the column {config.quality_column!r} of {problem.where or 'the row'} does not hold a "
-            f"score for each solution; its columns are: {', '.join(problem.extra) or 'none'}. Name "
-            "another with {quality_column}",
-            option="quality_column",
-        )
-    numbers = [isinstance(score, (int, float)) and not isinstance(score, bool) for score in scores]
-    return [float(scores[index]) if numbers[index] else None for index in usable]
-
-
-def choice_columns(scored: Scored, config: CurationConfig) -> dict[str, Any]:
-    """The columns beside the RPD ones that the options call for."""
-    columns: dict[str, Any] = {}
-    if config.problems == "llm":
-        columns["diverse"] = scored.diverse
-    elif distance_of(config.problems) not in (None, "rpd"):
-        columns["problem_score"] = scored.problem_score
-    if distance_of(config.solutions) not in (None, "rpd"):
-        columns["distance_matrix"] = scored.distances or []
-    if config.problems == GROUPS:
-        columns["num_strategies"] = scored.num_strategies
-    if config.asks_groups:
-        columns["strategies"] = scored.strategies
-        columns["strategy_names"] = scored.strategy_names
-    return columns
+    return Judgement(tuple(indices))

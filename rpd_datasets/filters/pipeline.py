@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal, get_args
 
 from rpd_datasets.filters import completeness, naturalness, soundness
@@ -23,10 +24,10 @@ from rpd_datasets.filters.answer_checks import (
     wrong_answers,
 )
 from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops, Verdict
-from rpd_datasets.filters.decisions import rejected_by_hand
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
+from rpd_datasets.selection.decisions import REJECT, decided
 from rpd_datasets.tokens import TokenCounter
 from rpd_metric.errors import InputError, PluginError, check_least
 from rpd_metric.plugins import Registry, border
@@ -276,6 +277,13 @@ def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
             )
         )
     return [*filters, soundness.unsound] if config.soundness == "llm" else filters
+
+
+def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
+    """Leave out the solutions that a person rejected in a file of decisions."""
+    why = (Reason.REJECTED_BY_HAND, f"{Path(decisions).name} rejects it.")
+    rejected = decided(decisions, candidates.problem, REJECT)
+    return {index: why for index in rejected if index in candidates.left}
 
 
 def duplicates(candidates: Candidates) -> Drops:

@@ -105,7 +105,7 @@ def prompts_by_id(name: str, rows: Iterable[Any]) -> dict[str, Any]:
     return prompts
 
 
-def readable(row: Any) -> Any:
+def _readable(row: Any) -> Any:
     """A row, or why it is left out: its values are nested too deep to be carried along."""
     level: list[Any] = [row.values] if isinstance(row, Row) else []
     for _ in range(MAX_DEPTH):
@@ -117,11 +117,13 @@ def readable(row: Any) -> Any:
     return Rejected("read", Reason.TOO_DEEP, row.place, detail)
 
 
-def with_prompts(rows: Iterable[Any], prompts: Mapping[str, Any]) -> Iterator[Any]:
-    """The rows, each with the prompt of its id as a column where there is one."""
+def readable_rows(rows: Iterable[Any], prompts: Mapping[str, Any]) -> Iterator[Any]:
+    """The rows, with the prompt of their id as a column; `Rejected` for what is nested too deep."""
     for row in rows:
-        prompt = prompts.get(_id(row.values)) if isinstance(row, Row) else None
-        yield row if prompt is None else replace(row, values={**row.values, "prompt": prompt})
+        prompt = prompts.get(_id(row.values)) if prompts and isinstance(row, Row) else None
+        if prompt is not None:
+            row = replace(row, values={**row.values, "prompt": prompt})
+        yield _readable(row)
 
 
 def _id(values: Mapping[str, Any]) -> str:

@@ -28,8 +28,7 @@ from rpd_datasets.inputs.raw_rows import (
     Row,
     Terms,
     prompts_by_id,
-    readable,
-    with_prompts,
+    readable_rows,
 )
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
@@ -111,7 +110,7 @@ class Source:
         self._prompts: dict[str, Any] = {}
         if spec.prompts is not None:
             self._prompts = prompts_by_id(spec.prompts, open_rows(spec.prompts, InputSpec()))
-        head = list(islice(map(readable, with_prompts(rows, self._prompts)), PEEK_ROWS))
+        head = list(islice(readable_rows(rows, self._prompts), PEEK_ROWS))
         samples = [row.values for row in head if isinstance(row, Row)]
         if not head:
             raise InputError(f"{rows.name} is empty.")
@@ -122,9 +121,9 @@ class Source:
             )
         self.name = rows.name
         self.there = columns_there(samples)
-        self.layout, self.columns = find_layout(
-            samples, rows.name, spec.columns, spec.layout, spec.only
-        )
+        columns, layout = spec.columns, spec.layout
+        self.layout, self.columns = find_layout(samples, rows.name, columns, layout, spec.only)
+        self._layout = LAYOUTS[self.layout]
         if spec.turn and self.layout != "openthoughts":
             raise InputError(f"turn is for rows with a conversation; {rows.name} has none.")
         self.terms: Terms = rows.terms
@@ -176,7 +175,7 @@ class Source:
         return item.rejected("filter", Reason.CONTAMINATED, match.detail) if match else item
 
     def _gathered(self) -> Iterator[Problem | Rejected]:
-        one_each = LAYOUTS[self.layout].one_each
+        one_each = self._layout.one_each
         # Where problems are left out for other reasons, the limit lies further on.
         limited = not one_each and self.spec.exactly is None and self.contamination is None
         limit = self.spec.limit if limited else None
@@ -193,17 +192,17 @@ class Source:
         return read_gathered(path)
 
     def _items(self) -> Iterator[Problem | Rejected]:
-        layout, only = LAYOUTS[self.layout], self.spec.only.items()
+        only = self.spec.only.items()
         options = {"turn": self.spec.turn} if self.spec.turn else {}
         self.rows_read = 0
-        rows = map(readable, with_prompts(self.rows, self._prompts))
+        rows = readable_rows(self.rows, self._prompts)
         for row in islice(rows, self.first_rows):
             self.rows_read += 1
             self.on_read(self.rows_read)
             if isinstance(row, Rejected):
                 yield row
             elif all(str(row.values.get(name)) == str(value) for name, value in only):
-                yield from layout.items(row, self.columns, **options)
+                yield from self._layout.items(row, self.columns, **options)
 
     def _scratch_key(self, limit: int | None) -> str:
         if self.first_rows is not None:

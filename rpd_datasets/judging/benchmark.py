@@ -34,7 +34,7 @@ from rpd_datasets.judging.auroc import (
     within_auroc,
 )
 from rpd_datasets.judging.labels import Labels
-from rpd_datasets.select import select_solutions
+from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence

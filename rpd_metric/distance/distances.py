@@ -3,7 +3,7 @@ or an entry point of the group `rpd.distances` in another package.
 
 `rpd` stays what the paper says it is; `rpd_first` is Algorithm 3 to the letter; `summary`, `raw`
 and `random` are the paper's baselines (Sec. 4.1); `strategy`, `pieces`, `taught` and
-`combined` are this project's own. Choosing by such a matrix is left to `rpd_datasets/select.py`.
+`combined` are this project's own. Choosing by such a matrix is left to `rpd_datasets/selection`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ another package, as an entry point of the group `rpd.summarizers`.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def summarizer_spec(text: str) -> ModelSpec:
     return ModelSpec.parse(text, SUMMARIZERS)
 
 
+@lru_cache
 def asks_chat_model(text: str) -> bool:
     """Whether a summarizer's spec names a chat model. Raises [`SpecError`]."""
     return summarizer_spec(text).kind in CHAT_MODELS

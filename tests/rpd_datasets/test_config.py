@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 
 import pytest
+from datasets.fingerprint import Hasher
 
 from rpd_datasets.config import PROBLEM_CHOICES, CurationConfig
 from rpd_datasets.judging.benchmark import compare_metrics
@@ -101,3 +102,10 @@ def test_every_part_encodes_by_default_with_one_embedder():
     assert CurationConfig().embedder == ReinforcementOptions().embedder == default_embedder()
     rows = [{"solutions": ["a", "b"], "steps": [["Add."], ["Count."]], "strategies": [0, 1]}]
     assert compare_metrics(rows, methods=["raw"]).embedder == default_embedder()
+
+
+def test_datasets_knows_a_configuration_again_after_its_use():
+    config = CurationConfig(problems="rpd")
+    before = Hasher.hash(config)
+    assert config.metrics.keys() == {"rpd", "pieces"}
+    assert Hasher.hash(config) == before == Hasher.hash(CurationConfig(problems="rpd"))

@@ -10,6 +10,7 @@ import datasets
 import pytest
 
 from rpd_datasets import CurationConfig, rpd_curate, select_problems
+from rpd_metric.distance.distances import DISTANCES, Distance
 from rpd_metric.errors import InputError
 
 CONFIG = CurationConfig(num_solutions=2)
@@ -122,3 +123,16 @@ def test_columns_that_are_called_like_ours_are_kept_under_another_name():
         again = mapped.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=1)})
     assert again["original_steps"][0] == "mine 0"
     assert len(again["selected"][0]) == 1
+
+
+def test_a_fault_of_another_packages_part_costs_its_row_only(monkeypatch):
+    def fails(evidence):
+        raise KeyError("solution")
+
+    fault = Distance("faulty", fails, ("text",), "a distance that fails")
+    monkeypatch.setattr(DISTANCES, "_ours", {**DISTANCES._ours, "faulty": fault})
+    config = CurationConfig(num_solutions=2, problems="faulty", solutions="faulty")
+    row = dict(rpd_curate({**ROWS[0], "solutions": [None, *ROWS[0]["solutions"]]}, config))
+    assert row["drop_reasons"] == ["not_text"] + ["plugin_failed"] * 3
+    assert row["selected"] == []
+    assert row["distance_matrix"] == row["rpd_matrix"] == [[None] * 4] * 4

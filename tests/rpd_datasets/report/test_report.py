@@ -17,13 +17,13 @@ from parts.browser import chromium, drawn, ready
 from parts.curated_folder import STEPS, HashEmbedder, a_row, change_manifest, write_folder
 from parts.rows import write_rows
 from rpd_datasets.cli import main
-from rpd_datasets.filters.decisions import read_decisions
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import read_curated, write_report
 from rpd_datasets.report.archive import LIMITS, archive
 from rpd_datasets.report.charts import draw_card_figures, palette
 from rpd_datasets.report.contents import funnel
 from rpd_datasets.report.measures import measure
+from rpd_datasets.selection.decisions import read_decisions
 from rpd_metric.errors import InputError
 
 EVIL = (

@@ -1,16 +1,15 @@
-"""Choosing problems and solutions, against direct readings of Algorithms 1 and 2."""
+"""Choosing solutions, against a direct reading of Algorithm 2."""
 
 import itertools
 from collections import Counter
 
-import datasets
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from rpd_datasets.select import SELECTIONS, rank, select_problems, select_solutions
+from rpd_datasets.selection.solutions import GREEDY, SELECTIONS, select_solutions
 from rpd_metric.errors import InputError
 
 
@@ -93,6 +92,21 @@ def test_maxmin_avoids_the_second_copy_that_maxavg_picks():
     assert select_solutions(matrix, 3, "exact") == [0, 2, 3]
 
 
+@pytest.mark.parametrize("method", SELECTIONS)
+@given(matrix=matrices(), m=st.integers(0, 9), data=st.data())
+def test_what_is_chosen_already_leads_and_the_method_goes_on_from_there(method, matrix, m, data):
+    k = len(matrix)
+    first = data.draw(st.lists(st.integers(0, k - 1), unique=True))
+    chosen = select_solutions(matrix, m, method, first=first)
+    assert len(chosen) == len(set(chosen)) == min(m, k)
+    assert set(first[:m]) <= set(chosen)
+    if method in GREEDY:
+        # To go on from one's own choice changes nothing.
+        own = select_solutions(matrix, m, method)
+        assert select_solutions(matrix, m, method, first=own[: len(first)]) == own
+        assert chosen[: len(first)] == first[:m]
+
+
 def test_random_repeats_with_its_seed_and_varies_without():
     matrix = np.ones((16, 16)) - np.eye(16)
     assert select_solutions(matrix, 3, "random", seed=5) == select_solutions(
@@ -114,30 +128,6 @@ def test_random_repeats_with_its_seed_and_varies_without():
 def test_what_cannot_be_selected_from_is_refused(matrix, method, message):
     with pytest.raises(InputError, match=message):
         select_solutions(matrix, 2, method, quality=[1.0] * 1000, quality_weight=1)
-
-
-@given(st.lists(st.one_of(st.none(), st.just(float("nan")), st.floats(0, 2))))
-def test_rank_is_descending_and_stable_with_unscored_problems_last(scores):
-    order = rank(scores)
-    assert sorted(order) == list(range(len(scores)))
-    keys = [-1 if scores[i] is None or scores[i] != scores[i] else scores[i] for i in order]
-    assert keys == sorted(keys, reverse=True)
-    for a, b in itertools.pairwise(order):
-        if scores[a] == scores[b]:
-            assert a < b
-
-
-@pytest.mark.parametrize("kind", ["dataset", "rows", "stream"])
-def test_select_problems_takes_the_best_scores_first(kind):
-    rows = [{"problem": str(i), "rpd_score": s} for i, s in enumerate([0.1, None, 0.9, 0.4])]
-    ds = datasets.Dataset.from_list(rows)
-    given = {"dataset": ds, "rows": rows, "stream": ds.to_iterable_dataset()}[kind]
-    assert [row["problem"] for row in select_problems(given, 3)] == ["2", "3", "0"]
-    assert [row["problem"] for row in select_problems(given, 9)] == ["2", "3", "0", "1"]
-    with pytest.raises(InputError, match=r"no selected; run ds\.map"):
-        select_problems(given, 1, "random")
-    with pytest.raises(InputError, match="cannot select -1"):
-        select_problems(given, -1)
 
 
 QUALITY_MATRIX = [

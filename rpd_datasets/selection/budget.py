@@ -9,51 +9,16 @@ all are the ones to take.
 from __future__ import annotations
 
 import heapq
-import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from rpd_datasets.select import draw_lot
-from rpd_metric.arrays import nan_for_none
-from rpd_metric.distance.core import usable_part
+from rpd_datasets.selection.problems import draw_lot, value_of
+from rpd_datasets.selection.solutions import spending_order
 from rpd_metric.distance.diversity import group_distances
 from rpd_metric.errors import InputError
 
 MATRICES = ("distance_matrix", "rpd_matrix")
 GROUPS = ("strategies", "strategy_names")
-
-
-def spending_order(
-    matrix: npt.ArrayLike, kept: Sequence[int] = ()
-) -> tuple[list[int], list[float]]:
-    """In which order a problem's solutions are taken, and what each adds.
-
-    Solutions with NaN on the diagonal of the distances `matrix` are never taken. What a person
-    `kept` comes first, else the medoid; these add infinitely much, any other its distance to the
-    nearest one before it. Ties go to the lowest index.
-
-    >>> spending_order([[0.0, 0.1, 0.9], [0.1, 0.0, 0.8], [0.9, 0.8, 0.0]])
-    ([1, 2, 0], [inf, 0.8, 0.1])
-    """
-    usable, distances = usable_part(matrix)
-    if not usable.size:
-        return [], []
-    place = {int(index): at for at, index in enumerate(usable)}
-    order = [place[index] for index in kept if index in place]
-    order = order or [int(distances.sum(axis=1).argmin())]
-    gains = [math.inf] * len(order)
-    nearest = distances[order].min(axis=0)
-    nearest[order] = -1  # below any distance
-    while len(order) < len(usable):
-        furthest = int(nearest.argmax())
-        order.append(furthest)
-        gains.append(float(nearest[furthest]))
-        nearest = np.minimum(nearest, distances[furthest])
-        nearest[furthest] = -1
-    return [int(usable[at]) for at in order], gains
 
 
 def shares(
@@ -65,7 +30,7 @@ def shares(
     decide between too many problems and between equal gains, so that the order of the problems
     decides nothing. Those that get any are in the order of their lots.
 
-    >>> inf = math.inf
+    >>> inf = float("inf")
     >>> shares([("2 + 2?", [inf, 0.1]), ("3 * 3?", [inf, 0.5, 0.3])], num_samples=4, seed=0)
     {0: 1, 1: 3}
     """
@@ -74,15 +39,15 @@ def shares(
     lots = sorted(
         (draw_lot(text, seed), place) for place, (text, gains) in enumerate(offers) if gains
     )
-    found = {place: 1 for _, place in lots[:num_samples]}
+    counts = {place: 1 for _, place in lots[:num_samples]}
     deeper = (
         (-gain, lot, place, rank)
         for lot, place in lots
         for rank, gain in enumerate(offers[place][1][1:])
     )
     for _, _, place, _ in heapq.nsmallest(num_samples - len(lots), deeper):
-        found[place] += 1
-    return found
+        counts[place] += 1
+    return counts
 
 
 def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "problem") -> Any:
@@ -115,29 +80,24 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
 
     ```
     """
-    whole = not isinstance(ds, list)
+    is_dataset = not isinstance(ds, list)
     # Of a dataset, only the columns that are looked at; the others may be long.
     read = (problem_column, *MATRICES, *GROUPS)
-    names = [name for name in read if whole and name in ds.column_names]
+    names = [name for name in read if is_dataset and name in ds.column_names]
     orders: list[list[int]] = []
     offers: list[tuple[str, list[float]]] = []
     for row in ds.select_columns(names) if names else ds:
-        matrix = next((row[name] for name in MATRICES if name in row), None)
-        if matrix is None or problem_column not in row:
-            missing = "rpd_matrix" if matrix is None else problem_column
-            raise InputError(f"the rows have no {missing}; run ds.map(rpd_curate) first")
-        distances = nan_for_none(matrix)
+        matrix, problem = value_of(row, *MATRICES), value_of(row, problem_column)
         if isinstance(row.get("strategy_names"), list):  # a user's own are by label
-            distances = group_distances(row["strategies"], distances)
-        order, gains = spending_order(distances)
-        offers.append((row[problem_column], gains))
+            matrix = group_distances(row["strategies"], matrix)
+        order, gains = spending_order(matrix)
+        offers.append((problem, gains))
         orders.append(order)
-    found = shares(offers, n, seed)
-    selected = [orders[place][:share] for place, share in found.items()]
-    if not whole:
-        return [ds[place] | {"selected": one} for place, one in zip(found, selected, strict=True)]
+    selected = {place: orders[place][:share] for place, share in shares(offers, n, seed).items()}
+    if not is_dataset:
+        return [ds[place] | {"selected": indices} for place, indices in selected.items()]
     from datasets import List, Value
 
-    rows = ds.select(list(found))
+    rows = ds.select(list(selected))
     rows = rows.remove_columns("selected") if "selected" in rows.column_names else rows
-    return rows.add_column("selected", selected, feature=List(Value("int64")))
+    return rows.add_column("selected", list(selected.values()), feature=List(Value("int64")))

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rpd_datasets.filters.decisions import choose_around, read_decisions
 from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
 from rpd_datasets.problem import Problem
+from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
+from rpd_datasets.selection.solutions import select_solutions
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError
 
@@ -35,17 +36,17 @@ def test_a_rejected_solution_is_left_out_with_its_reason(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("marks", "picks", "chosen"),
+    ("marks", "chosen"),
     [
-        ({1: "keep"}, (0, 2), [1, 2]),
-        ({3: "keep", 0: "keep", 1: "keep"}, (0, 2), [0, 1]),
-        ({}, (2, 0), [2, 0]),
+        ({1: "keep"}, [1, 2]),
+        ({3: "keep", 0: "keep", 1: "keep"}, [0, 1]),
+        ({}, [2, 0]),
     ],
 )
-def test_a_choice_goes_on_from_what_was_kept(tmp_path, marks, picks, chosen):
+def test_a_choice_goes_on_from_what_was_kept(tmp_path, marks, chosen):
     matrix = np.array([[0, 1, 9, 2], [1, 0, 8, 7], [9, 8, 0, 3], [2, 7, 3, 0]], dtype=float)
     file = save(tmp_path / "d.json", marks)
-    assert choose_around(PROBLEM, file, range(4), picks, matrix) == chosen
+    assert select_solutions(matrix, 2, first=decided(file, PROBLEM, KEEP)) == chosen
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"format": 2, "decisions": []}', "[1]"])

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from rpd_datasets import select_samples
-from rpd_datasets.curation.allocation import shares, spending_order
-from rpd_datasets.select import draw_lot
+from rpd_datasets.selection.budget import shares
+from rpd_datasets.selection.problems import draw_lot
+from rpd_datasets.selection.solutions import spending_order
 from rpd_metric.errors import InputError
 
 
@@ -67,7 +68,7 @@ def test_the_largest_gains_are_spent_as_by_the_greedy_over_all(matrices, num_sam
 
 def test_what_a_person_kept_comes_first_and_costs_the_budget_first():
     matrix = [[0.0, 0.1, 0.9], [0.1, 0.0, 0.8], [0.9, 0.8, 0.0]]
-    assert spending_order(matrix, kept=[2, 0]) == ([2, 0, 1], [math.inf, math.inf, 0.1])
+    assert spending_order(matrix, first=[2, 0]) == ([2, 0, 1], [math.inf, math.inf, 0.1])
 
 
 def rows_of(matrices):
