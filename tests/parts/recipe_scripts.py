@@ -19,6 +19,16 @@ def script(name: str) -> ModuleType:
     return importlib.import_module(f"recipes.{name}")
 
 
+TINY_SFT = ["--config", str(RECIPES / "configs/tiny/sft.yaml"), "--disable_tqdm", "true"]
+
+
+def fine_tune(here: Path, family: str, output: str, *more: str) -> Path:
+    """Train a folder's tiny model on its `sums.jsonl`; returns the folder of the run."""
+    line = ["--model_name_or_path", str(here / family), "--data", str(here / "sums.jsonl")]
+    script("sft").main([*TINY_SFT, *line, "--output_dir", str(here / output), *more])
+    return here / output
+
+
 def launch(*command: object, **env: str) -> subprocess.CompletedProcess[str]:
     """Run a program that must succeed, with this source tree."""
     environment = {**os.environ, "PYTHONPATH": str(RECIPES.parent), **env}

@@ -15,12 +15,11 @@ from typing import Any
 
 import pytest
 
-from parts.recipe_scripts import RECIPES, history, launch, script
+from parts.recipe_scripts import RECIPES, fine_tune, history, launch, script
 from parts.tiny_models import END, FAMILIES, PAD, sums, tiny_model
 from rpd_datasets.training.record import last_checkpoint
 from rpd_metric.errors import InputError, OutputError
 
-SFT = ["--config", str(RECIPES / "configs/tiny/sft.yaml"), "--disable_tqdm", "true"]
 GRPO = ["--config", str(RECIPES / "configs/tiny/grpo.yaml"), "--disable_tqdm", "true"]
 # As on a GPU: weights in bfloat16, and an optimizer step after each batch at the paper's rate.
 LIKE_A_GPU = ["--dtype", "bfloat16", "--bf16", "true", "--max_steps", "2", "--save_steps", "1"]
@@ -42,15 +41,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def train(here: Path, family: str, output: str, *more: str) -> Path:
-    line = ["--model_name_or_path", str(here / family), "--data", str(here / "sums.jsonl")]
-    script("sft").main([*SFT, *line, "--output_dir", str(here / output), *more])
-    return here / output
-
-
 @pytest.fixture(scope="module")
 def tuned(here: Path) -> Path:
-    return train(here, "qwen3", "tuned")
+    return fine_tune(here, "qwen3", "tuned")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +103,7 @@ def test_the_walk_through_of_the_readme_works_as_it_is_written(tmp_path: Path):
 
 @pytest.mark.parametrize("family", ["qwen2", "llama"])
 def test_the_loss_falls_in_4_bits_for_other_families_too(here: Path, family: str):
-    found = losses(train(here, family, f"tuned-{family}", "--num_train_epochs", "2"))
+    found = losses(fine_tune(here, family, f"tuned-{family}", "--num_train_epochs", "2"))
     assert found[-1] < 0.7 * found[0]
 
 
@@ -137,7 +130,7 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint_to_the_same_weights
     # As if it had been killed while it wrote checkpoint 12.
     (killed / "checkpoint-12/trainer_state.json").unlink()
     assert last_checkpoint(killed) == killed / "checkpoint-9"
-    train(here, "qwen3", "killed", "--per_device_train_batch_size", "4")
+    fine_tune(here, "qwen3", "killed", "--per_device_train_batch_size", "4")
     before, after = weights_of(tuned), weights_of(killed)
     assert before.keys() == after.keys()
     for name, weight in before.items():
@@ -146,9 +139,9 @@ def test_a_killed_run_goes_on_from_its_last_whole_checkpoint_to_the_same_weights
 
 def test_what_would_train_something_else_is_refused(here: Path, tuned: Path):
     with pytest.raises(OutputError, match=r"learning_rate was 0.01 and is 0.5"):
-        train(here, "qwen3", "tuned", "--learning_rate", "0.5")
+        fine_tune(here, "qwen3", "tuned", "--learning_rate", "0.5")
     with pytest.raises(InputError, match=r"for 300 samples and .* holds 48"):
-        train(here, "qwen3", "other", "--num_samples", "300")
+        fine_tune(here, "qwen3", "other", "--num_samples", "300")
     with pytest.raises(InputError, match=f"python recipes/merge.py --adapter {tuned}"):
         reinforce(tuned, here / "fours.json", here / "unused")
     with pytest.raises(OutputError, match="does not replace"):
@@ -162,7 +155,7 @@ def test_a_dry_run_needs_no_weights_and_leaves_nothing(
 ):
     shutil.copytree(here / "qwen3", here / "shape")
     (here / "shape/model.safetensors").unlink()
-    output = train(here, "shape", "dry", "--dry_run")
+    output = fine_tune(here, "shape", "dry", "--dry_run")
     said = capsys.readouterr().err
     assert "optimizer steps: 12\n" in said
     assert "learning_rate: 0.01\n" in said
@@ -342,7 +335,7 @@ def changed_share(output: Path) -> float:
 
 def test_fine_tuning_in_4_bits_changes_every_weight_of_the_adapter(here: Path):
     rate = ["--learning_rate", "5e-5", "--num_samples", "48"]
-    assert changed_share(train(here, "qwen3", "exact", *rate, *LIKE_A_GPU)) > 0.95
+    assert changed_share(fine_tune(here, "qwen3", "exact", *rate, *LIKE_A_GPU)) > 0.95
 
 
 @pytest.mark.parametrize("rollouts", ["generate", "continuous"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from types import SimpleNamespace
 
@@ -63,13 +64,10 @@ def test_progress_in_a_pipe_says_what_each_stage_came_to(capsys):
         line.stage("Writing")
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines() == [
-        "Loading models ...",
-        "Scoring problems ...",
-        "a message",
-        "Scoring problems: 2 of 3 in 0 s",
-        "Writing ...",
-    ]
+    # However long that took.
+    lines = re.sub(r"in \d+ s", "in 0 s", said.err).splitlines()
+    assert lines[:3] == ["Loading models ...", "Scoring problems ...", "a message"]
+    assert lines[3:] == ["Scoring problems: 2 of 3 in 0 s", "Writing ..."]
 
 
 def test_a_pipe_hears_now_and_then_what_a_server_is_doing(monkeypatch, capsys):

@@ -10,15 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from parts.recipe_scripts import RECIPES, script
+from parts.recipe_scripts import RECIPES, TINY_SFT, fine_tune, script
 from parts.tiny_models import sums, tiny_model
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.record import check_resumable, record_settings
 from rpd_datasets.training.reinforcement import check_reinforcement
 from rpd_datasets.training.session import choose_attention
 from rpd_metric.errors import InputError, OutputError
-
-SFT = ["--config", str(RECIPES / "configs/tiny/sft.yaml"), "--disable_tqdm", "true"]
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +27,10 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def train(here: Path, *more: str, output: str = "out") -> Path:
-    line = ["--model_name_or_path", str(here / "qwen3"), "--data", str(here / "sums.jsonl")]
-    script("sft").main([*SFT, *line, "--output_dir", str(here / output), *more])
-    return here / output
-
-
 def test_flash_attention_is_chosen_where_it_is_installed(
     monkeypatch: pytest.MonkeyPatch, here: Path, capsys: pytest.CaptureFixture[str]
 ):
-    train(here, "--dry_run")
+    fine_tune(here, "qwen3", "out", "--dry_run")
     assert "attention: sdpa\n" in capsys.readouterr().err
     found, given = "transformers.utils.is_flash_attn_2_available", {"attn_implementation": None}
     for installed, expected in ((True, "flash_attention_2"), (False, None)):
@@ -51,7 +43,7 @@ def test_flash_attention_is_chosen_where_it_is_installed(
 
 def test_eval_strategy_without_held_out_problems_is_refused_in_one_line(here: Path):
     with pytest.raises(InputError, match=r"--validation 0\.02") as caught:
-        train(here, "--eval_strategy", "epoch")
+        fine_tune(here, "qwen3", "out", "--eval_strategy", "epoch")
     assert "\n" not in str(caught.value)
 
 
@@ -59,7 +51,7 @@ def test_eval_strategy_without_held_out_problems_is_refused_in_one_line(here: Pa
 # Training after an evaluation must not go on without the gradients of its 4-bit weights.
 @pytest.mark.filterwarnings("error:bitsandbytes..gemv_4bit. an autograd kernel was not registered")
 def test_held_out_problems_have_a_loss_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]):
-    train(here, "--validation", "0.2", "--num_train_epochs", "2", output="held")
+    fine_tune(here, "qwen3", "held", "--validation", "0.2", "--num_train_epochs", "2")
     captured = capsys.readouterr()
     assert "samples: 16\n" in captured.err
     assert "held-out samples: 4\n" in captured.err
@@ -70,7 +62,7 @@ def test_held_out_problems_have_a_loss_of_their_own(here: Path, capsys: pytest.C
 def test_a_smoke_run_takes_two_steps_on_the_longest_samples_and_leaves_nothing(
     here: Path, capsys: pytest.CaptureFixture[str]
 ):
-    output = train(here, "--smoke", output="smoke")
+    output = fine_tune(here, "qwen3", "smoke", "--smoke")
     captured = capsys.readouterr()
     assert captured.out.count("'loss'") == 2
     assert "peak memory of 2 steps: " in captured.err
@@ -81,7 +73,7 @@ def test_a_smoke_run_takes_two_steps_on_the_longest_samples_and_leaves_nothing(
 def test_without_a_network_nothing_is_retried_and_one_line_says_so(here: Path, tmp_path: Path):
     line = [sys.executable, "-m", "accelerate.commands.accelerate_cli", "launch", "--quiet"]
     line += ["--config_file", str(RECIPES / "accelerate/cpu.yaml"), str(RECIPES / "sft.py")]
-    line += [*SFT, "--dry_run", "--output_dir", "unused"]
+    line += [*TINY_SFT, "--dry_run", "--output_dir", "unused"]
     line += ["--model_name_or_path", "nobody/at-all", "--data", str(here / "sums.jsonl")]
     environment = {
         **os.environ,
@@ -123,7 +115,7 @@ def test_packing_and_sharded_4_bit_weights_are_not_refused(
 ):
     # What `accelerate launch --config_file recipes/accelerate/fsdp2.yaml` sets.
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    train(here, "--dry_run", "--packing", "true", "--max_length", "256")
+    fine_tune(here, "qwen3", "out", "--dry_run", "--packing", "true", "--max_length", "256")
     assert "load_in_4bit: True\n" in capsys.readouterr().err
 
 
