@@ -24,31 +24,35 @@ FAMILIES = tuple(END)
 
 def tiny_model(folder: Path, family: str) -> Path:
     """Write an untrained model and its tokenizer; returns the folder."""
+    tokenizer = _tokenizer(family)
+    # Sharper than usual from the start: adapters alone then learn in a dozen steps.
+    untrained(family, tokenizer, initializer_range=0.2).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def untrained(family: str, tokenizer: Any, **options: Any) -> Any:
+    """A model of two layers for a tokenizer of [`make_tokenizer`]."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    tokenizer = _tokenizer(family)
     torch.manual_seed(0)
     config = AutoConfig.for_model(
         family,
         vocab_size=len(tokenizer),
         hidden_size=64,
-        intermediate_size=128,
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        max_position_embeddings=4096,
-        # Sharper than usual from the start: adapters alone then learn in a dozen steps.
-        initializer_range=0.2,
+        max_position_embeddings=tokenizer.model_max_length,
         tie_word_embeddings=True,
         bos_token_id=None,
-        eos_token_id=tokenizer.convert_tokens_to_ids(END[family]),
-        pad_token_id=tokenizer.convert_tokens_to_ids(PAD[family]),
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
         **({"head_dim": 16} if family != "qwen2" else {}),
+        **{"intermediate_size": 128} | options,
     )
-    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    return AutoModelForCausalLM.from_config(config)
 
 
 def sums(file: Path, rows: int = 48) -> Path:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock
 
-from parts.tiny_models import make_tokenizer
+from parts.tiny_models import make_tokenizer, untrained
 from rpd_datasets.judging.judges import PairJudge
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run
@@ -216,27 +216,12 @@ def _problem(rng: random.Random) -> str:
 
 def _train(folder: Path) -> None:
     import torch
-    from transformers import Qwen3Config, Qwen3ForCausalLM
 
     rng = random.Random(0)
     sample = _sample()
-    torch.manual_seed(0)
     tokenizer = _tokenizer([_packaged(rng, sample) for _ in range(60)] + [_pair(rng)])
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        intermediate_size=192,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=16,
-        max_position_embeddings=CONTEXT,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
-        pad_token_id=tokenizer.convert_tokens_to_ids("<|endoftext|>"),
-    )
-    model = Qwen3ForCausalLM(config)
+    model = untrained("qwen3", tokenizer, intermediate_size=192)
+    config = model.config
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95))
 
     def teach(make: Callable[[random.Random], Lesson], steps: int, batch: int, rate: float) -> None:
