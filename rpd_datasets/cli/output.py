@@ -146,7 +146,7 @@ class Progress:
         left = self._task.time_remaining
         if not self._warned and left and self._task.completed >= TIMED and left > LONG_SECONDS:
             self._warned = True
-            self.write(f"{self._counted()}. rpd plan INPUT compares encoders; Ctrl-C is safe")
+            self.write(f"{self._counted()}{self._ahead()}. rpd plan INPUT compares encoders; Ctrl-C is safe")
 
     def read(self, rows: int) -> None:
         """Set the number of rows read, shown until the first problem is done."""
@@ -165,14 +165,17 @@ class Progress:
     def _say(self) -> None:
         """Write a line every 30 seconds, to show in a pipe that the run is alive."""
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
-            self.write("; ".join(filter(None, (self._counted(), self.beside))))
+            counted = f"{self._counted()}{self._ahead()}"
+            self.write("; ".join(filter(None, (counted, self.beside))))
 
     def _counted(self) -> str:
         done, total = int(self._task.completed), self._task.total
         of = "" if total in (None, done) else f" of {total:,}"
-        left = self._task.time_remaining
-        ahead = f", about {in_words(left)} left" if of and left else ""
-        return f"{self._task.description}: {done:,}{of}{ahead}"
+        return f"{self._task.description}: {done:,}{of}"
+
+    def _ahead(self) -> str:
+        left = self._task.time_remaining  # None without a total
+        return f", about {in_words(left)} left" if left else ""
 
     def _end(self) -> None:
         if self._task.completed:
