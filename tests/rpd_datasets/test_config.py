@@ -105,7 +105,11 @@ def test_every_part_encodes_by_default_with_one_embedder():
 
 
 def test_datasets_knows_a_configuration_again_after_its_use():
-    config = CurationConfig(problems="rpd")
+    config = CurationConfig(problems="rpd", solutions="pieces")
     before = Hasher.hash(config)
     assert config.metrics.keys() == {"rpd", "pieces"}
-    assert Hasher.hash(config) == before == Hasher.hash(CurationConfig(problems="rpd"))
+    assert (
+        Hasher.hash(config)
+        == before
+        == Hasher.hash(CurationConfig(problems="rpd", solutions="pieces"))
+    )
