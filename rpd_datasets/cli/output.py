@@ -146,7 +146,7 @@ class Progress:
         left = self._task.time_remaining
         if not self._warned and left and self._task.completed >= TIMED and left > LONG_SECONDS:
             self._warned = True
-            self.write(f"{self._counted()}{self._ahead()}. rpd plan INPUT compares encoders; Ctrl-C is safe")
+            self.write(f"{self._so_far()}. rpd plan INPUT compares encoders; Ctrl-C is safe")
 
     def read(self, rows: int) -> None:
         """Set the number of rows read, shown until the first problem is done."""
@@ -165,17 +165,16 @@ class Progress:
     def _say(self) -> None:
         """Write a line every 30 seconds, to show in a pipe that the run is alive."""
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
-            counted = f"{self._counted()}{self._ahead()}"
-            self.write("; ".join(filter(None, (counted, self.beside))))
+            self.write("; ".join(filter(None, (self._so_far(), self.beside))))
 
     def _counted(self) -> str:
         done, total = int(self._task.completed), self._task.total
         of = "" if total in (None, done) else f" of {total:,}"
         return f"{self._task.description}: {done:,}{of}"
 
-    def _ahead(self) -> str:
+    def _so_far(self) -> str:
         left = self._task.time_remaining  # None without a total
-        return f", about {in_words(left)} left" if left else ""
+        return self._counted() + (f", about {in_words(left)} left" if left else "")
 
     def _end(self) -> None:
         if self._task.completed:
