@@ -32,7 +32,11 @@ from rpd_datasets.training.record import (
     write_card,
 )
 from rpd_datasets.training.tokenizer import hub_answers, keep_ends_only, load_tokenizer
-from rpd_datasets.training.trainers import keep_adapters_exact, keep_gradients_exact
+from rpd_datasets.training.trainers import (
+    keep_adapters_exact,
+    keep_gradients_exact,
+    log_changed_weights,
+)
 from rpd_metric.errors import InputError
 
 SMOKE_STEPS = 2
@@ -188,7 +192,8 @@ class Session:
         )
         if model.load_in_4bit:
             keep_gradients_exact(trainer.model)
-            keep_adapters_exact(trainer.model)
+        keep_adapters_exact(trainer.model)
+        log_changed_weights(trainer, self.log)
         return trainer
 
     def _write_card(self, trainer: Any, method: TrainingMethod) -> None:
@@ -261,7 +266,15 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     batch = {"effective_batch_size": at_once * training.gradient_accumulation_steps}
     if hasattr(training, "generation_batch_size"):
         batch["generation_batch_size"] = training.generation_batch_size
-    return Session(options, training, model, recipe.settings | batch, push, cached_only)
+    session = Session(options, training, model, recipe.settings | batch, push, cached_only)
+    if not model.use_peft and model.load_in_4bit:
+        raise InputError(
+            "4-bit weights cannot be trained: set use_peft: true, or load_in_4bit: false"
+        )
+    if not model.use_peft and model.dtype != "float32":
+        session.log(f"all weights are trained, in float32: {model.dtype} rounds most updates away")
+        model.dtype = session.settings["dtype"] = "float32"
+    return session
 
 
 def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush | None:

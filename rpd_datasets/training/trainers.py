@@ -31,6 +31,37 @@ def keep_gradients_exact(model: Any) -> None:
             module.support_avx512bf16_for_cpu = False
 
 
+def log_changed_weights(trainer: Any, log: Callable[[str], None]) -> None:
+    """Log once what share of the trained weights the first step changed.
+
+    Weights without a gradient are left out, as the first matrices of a new adapter and unused
+    experts are; a step of learning rate 0 is too. Of a large tensor a sample is compared.
+    """
+    from transformers.trainer_callback import TrainerCallback
+
+    def sample(weight: Any) -> Any:
+        shard = (weight.to_local() if hasattr(weight, "to_local") else weight).detach().flatten()
+        return shard[:: max(1, shard.numel() // 65_536)]
+
+    class ChangedWeights(TrainerCallback):  # type: ignore[misc]
+        before: tuple[Any, ...] = ()
+        logged = False
+
+        def on_pre_optimizer_step(self, *_: Any, model: Any, optimizer: Any, **__: Any) -> None:
+            if not self.logged and any(group["lr"] for group in optimizer.param_groups):
+                trained = [weight for weight in model.parameters() if weight.grad is not None]
+                self.before = tuple((w, sample(w).clone(), sample(w.grad) != 0) for w in trained)
+
+        def on_optimizer_step(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
+            if total := sum(int(moved.sum()) for _, _, moved in self.before):
+                changed = [(sample(weight) != old) & moved for weight, old, moved in self.before]
+                share = sum(int(part.sum()) for part in changed) / total
+                log(f"step {state.global_step + 1} changed {share:.1%} of the trained weights")
+                self.before, self.logged = (), True
+
+    trainer.add_callback(ChangedWeights())
+
+
 def keep_base_exact(generation: Any, log: Callable[[float], None]) -> None:
     """Let TRL's weight sync with vLLM leave the frozen base of a LoRA model as it is.
 
@@ -80,16 +111,26 @@ def _merged_beside(layer: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def without_casts(model: Any) -> Iterator[None]:
-    """Disable `model.to(dtype)`.
+    """Keep what `model.to(dtype)` would cast for good.
 
     Before continuous batching, TRL casts the whole model in place, adapters and rotary embeddings
-    included, and never casts back. PEFT runs float32 adapters on a bfloat16 base without a cast.
+    included, and never casts back. PEFT runs float32 adapters on a bfloat16 base without a cast;
+    the weights of a model without an adapter are cast here, and restored at the end.
     """
-    model.to = lambda *_args, **_kwargs: model
+    exact = [] if hasattr(model, "peft_config") else [(w, w.data) for w in model.parameters()]
+
+    def cast(dtype: Any) -> Any:
+        for weight, data in exact:
+            weight.data = data.to(dtype)
+        return model
+
+    model.to = cast
     try:
         yield
     finally:
         del model.to
+        for weight, data in exact:
+            weight.data = data
 
 
 def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> type:

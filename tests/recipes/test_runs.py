@@ -23,6 +23,7 @@ from rpd_metric.errors import InputError, OutputError
 GRPO = ["--config", str(RECIPES / "configs/tiny/grpo.yaml"), "--disable_tqdm", "true"]
 # As on a GPU: weights in bfloat16, and an optimizer step after each batch at the paper's rate.
 LIKE_A_GPU = ["--dtype", "bfloat16", "--bf16", "true", "--max_steps", "2", "--save_steps", "1"]
+WHOLE = ["--use_peft", "false", "--load_in_4bit", "false"]
 
 pytestmark = pytest.mark.slow
 
@@ -148,6 +149,8 @@ def test_what_would_train_something_else_is_refused(here: Path, tuned: Path):
         merge(tuned, here / "qwen3")
     with pytest.raises(InputError, match=r"no adapter_config\.json"):
         merge(here / "qwen3", here / "x")
+    with pytest.raises(InputError, match="4-bit weights cannot be trained: set use_peft"):
+        fine_tune(here, "qwen3", "other", "--use_peft", "false")
 
 
 def test_a_dry_run_needs_no_weights_and_leaves_nothing(
@@ -323,31 +326,42 @@ def test_a_killed_reinforcement_run_goes_on_and_finishes(
 
 
 def changed_share(output: Path) -> float:
-    """The share of an adapter's first matrices that the second step changed."""
+    """The share of a model's weights, or of an adapter's first matrices, that step 2 changed."""
     import torch
 
-    before, after = (weights_of(output / f"checkpoint-{n}") for n in (1, 2))
+    name = "model" if (output / "model.safetensors").exists() else "adapter_model"
+    before, after = (weights_of(output / f"checkpoint-{n}", name) for n in (1, 2))
     assert {weight.dtype for weight in after.values()} == {torch.float32}
-    first = [name for name in after if "lora_A" in name]
+    first = [name for name in after if "lora_B" not in name]
     changed = sum(int((before[name] != after[name]).sum()) for name in first)
     return changed / sum(after[name].numel() for name in first)
 
 
-def test_fine_tuning_in_4_bits_changes_every_weight_of_the_adapter(here: Path):
+@pytest.mark.parametrize("more", [[], WHOLE], ids=["adapter", "whole"])
+def test_fine_tuning_at_the_papers_rate_changes_every_weight(
+    here: Path, more: list[str], capsys: pytest.CaptureFixture[str]
+):
     rate = ["--learning_rate", "5e-5", "--num_samples", "48"]
-    assert changed_share(fine_tune(here, "qwen3", "exact", *rate, *LIKE_A_GPU)) > 0.95
+    output = fine_tune(here, "qwen3", f"exact-{len(more)}", *rate, *LIKE_A_GPU, *more)
+    assert changed_share(output) > 0.95
+    printed = capsys.readouterr().err
+    assert float(re.findall(r"step 1 changed (.*)% of the trained weights\n", printed)[0]) > 95
+    assert ("all weights are trained, in float32: bfloat16 rounds" in printed) == bool(more)
 
 
-@pytest.mark.parametrize("rollouts", ["generate", "continuous"])
-def test_reinforcement_changes_every_weight_of_the_adapter(here: Path, rollouts: str):
+@pytest.mark.parametrize("rollouts", ["generate", "continuous", "continuous whole"])
+def test_reinforcement_changes_every_weight(here: Path, rollouts: str):
     # An untrained model never solves anything: what is rewarded here differs between completions.
     odd = "def check(answer, response):\n    return len(response) % 2 == 1\n"
     (here / "odd.py").write_text(odd, encoding="utf-8")
     more = ["--grader", f"{here / 'odd.py'}:check", "--format_weight", "0"]
+    rollouts, *whole = rollouts.split()
     more += ["--learning_rate", "2e-5", "--rollouts", rollouts, "--max_completion_length", "8"]
+    more += WHOLE if whole else []
     if rollouts == "continuous":
         # Left to itself it asks for half of the machine's memory, whatever others hold of it.
         sizes = {"num_blocks": 16, "max_batch_tokens": 256, "max_memory_percent": 0.9}
         more += ["--transformers_continuous_batching_config", json.dumps(sizes)]
-    reinforce(here / "qwen3", here / "fours.json", here / rollouts, *more, *LIKE_A_GPU)
-    assert changed_share(here / rollouts) > 0.95
+    output = here / "-".join([rollouts, *whole])
+    reinforce(here / "qwen3", here / "fours.json", output, *more, *LIKE_A_GPU)
+    assert changed_share(output) > 0.95
