@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.diversity_weight:
         session.log(f"warning: {WARNING}")
     if options.dry_run:
-        session.show_settings()
+        session.show_settings(counts["optimizer steps"])
         return
     of_aime = " on problems of the AIME" if counts["problems with a year"] else ""
     method = TrainingMethod("grpo", f"GRPO{of_aime}", [options.problems], "reward", "mean reward")

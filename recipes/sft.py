@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
         counts["held-out samples"] = len(held_out)
     session.show(counts)
     if options.dry_run:
-        session.show_settings()
+        session.show_settings(counts["optimizer steps"])
         return
     session.train(
         SFTTrainer,

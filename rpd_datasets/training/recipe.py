@@ -65,7 +65,10 @@ class CommonOptions:
     smoke: bool = _option(
         False, "train two steps on the longest samples, print the peak memory, and save nothing"
     )
-    dry_run: bool = _option(False, "show settings, steps and tokens, and train nothing")
+    dry_run: bool = _option(False, "show settings, steps, tokens and hours, and train nothing")
+    seconds_per_step: float | None = _option(
+        None, "for the hours of --dry_run: seconds of a step, as --smoke prints them"
+    )
 
 
 @dataclass

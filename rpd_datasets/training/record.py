@@ -27,7 +27,7 @@ FREE_TO_CHANGE = {
     *("output_dir", "dry_run", "smoke", "report_to", "project", "trackio_space_id", "run_name"),
     *("logging_steps", "log_completions", "num_completions_to_print", "disable_tqdm"),
     *("save_steps", "save_total_limit", "push_to_hub", "hub_model_id", "hub_private_repo"),
-    *("hub_token", "hub_revision", "hub_strategy"),
+    *("hub_token", "hub_revision", "hub_strategy", "seconds_per_step"),
 }
 
 

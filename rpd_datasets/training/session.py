@@ -117,11 +117,15 @@ class Session:
         for label, value in counts.items():
             self.log(f"{label}: {value:,}")
 
-    def show_settings(self) -> None:
-        """Print the settings, and which attention it will be."""
+    def show_settings(self, steps: int) -> None:
+        """Print the settings, which attention it will be, and how long that many steps take."""
         for name, value in self.settings.items():
             self.log(f"{name}: {value}")
         self.log(f"attention: {self.model.attn_implementation or 'sdpa'}")
+        if (seconds := self.options.seconds_per_step) is None:
+            self.log("hours: unknown; --smoke times a step, and --seconds_per_step states it")
+        else:
+            self.log(f"hours: {steps * seconds / 3600:.1f}")
 
     def train(
         self, kind: type, method: TrainingMethod, counts: Mapping[str, int], **inputs: Any
@@ -131,7 +135,7 @@ class Session:
         `method` and `counts` are for the record and the card, `inputs` for the trainer.
         """
         if self.options.smoke:
-            self._smoke(kind, inputs)
+            self._smoke(kind, inputs, counts["optimizer steps"])
             return
         checkpoint = check_resumable(self.output, self.settings, self.log)
         if self.training.process_index == 0:
@@ -154,7 +158,7 @@ class Session:
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         self._finish(trainer)
 
-    def _smoke(self, kind: type, inputs: dict[str, Any]) -> None:
+    def _smoke(self, kind: type, inputs: dict[str, Any], steps: int) -> None:
         """Train two steps, save nothing and print the peak of memory."""
         self.training.max_steps = SMOKE_STEPS
         self.training.save_strategy = "no"
@@ -169,7 +173,8 @@ class Session:
             seconds = self._trainer(kind, inputs).train().metrics["train_runtime"]
         self.log(
             f"peak memory of {SMOKE_STEPS} steps: {peak_memory() / 1e9:.2f} GB; "
-            f"{seconds / SMOKE_STEPS:.1f} s a step"
+            f"{seconds / SMOKE_STEPS:.2f} s a step, with which {steps} steps take "
+            f"{steps * seconds / SMOKE_STEPS / 3600:.1f} hours"
         )
 
     def _trainer(self, kind: type, inputs: dict[str, Any]) -> Any:
@@ -194,6 +199,9 @@ class Session:
             keep_gradients_exact(trainer.model)
         keep_adapters_exact(trainer.model)
         log_changed_weights(trainer, self.log)
+        experts = [name for name, _ in trainer.model.named_parameters() if ".experts." in name]
+        if model.use_peft and experts and not any("lora_" in name for name in experts):
+            self.log("warning: experts get no adapter; name theirs in lora_target_parameters")
         return trainer
 
     def _write_card(self, trainer: Any, method: TrainingMethod) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from rpd_metric.errors import InputError
+
 
 def keep_adapters_exact(model: Any) -> None:
     """Turn every trained weight into float32, as a resumed run loads its adapter."""
@@ -62,24 +64,42 @@ def log_changed_weights(trainer: Any, log: Callable[[str], None]) -> None:
     trainer.add_callback(ChangedWeights())
 
 
-def keep_base_exact(generation: Any, log: Callable[[float], None]) -> None:
+def keep_base_exact(generation: Any, log: Callable[[str, float], None]) -> None:
     """Let TRL's weight sync with vLLM leave the frozen base of a LoRA model as it is.
 
     In bfloat16 (w + d) - d is not w, so that the base would drift with every sync. Here vLLM gets
     merged copies. `generation` is the trainer's `VLLMGeneration`; `log` gets, for each sync, the
-    norm of the avoided drift relative to the norm of what the adapter adds.
+    norm of the avoided drift relative to the norm of what the adapter adds, and how many adapted
+    tensors vLLM took. In server mode they are sent, and not confirmed.
+
+    Raises:
+        [`InputError`]: An adapted tensor did not reach vLLM, which would sample from the base.
     """
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     model, walk = generation.model, generation._iter_named_params
-    adapted = {
-        f"{name.removeprefix('base_model.model.')}.weight": module
-        for name, module in model.named_modules()
-        if isinstance(module, BaseTunerLayer)
-    }
+    adapted = {}
+    for name, module in model.named_modules():
+        if isinstance(module, BaseTunerLayer):
+            # Adapters of several parameters of one module, as of experts, wrap each other.
+            path = name.removeprefix("base_model.model.").replace(".base_layer", "")
+            adapted[f"{path}.{_adapted_parameter(module)}"] = module
+    reached: set[str] = set()
+    if generation.mode == "colocate":
+        worker = generation.llm.llm_engine.model_executor.driver_worker
+        engine, load = worker.model_runner.model, worker.model_runner.model.load_weights
+
+        def load_weights(named: list[tuple[str, Any]]) -> Any:
+            # An empty set of loaded names: vLLM skipped the tensor. Some models return None.
+            if (loaded := load(named)) is not None and not loaded:
+                reached.difference_update(name for name, _ in named)
+            return loaded
+
+        engine.load_weights = load_weights
 
     def merged_weights() -> Iterator[tuple[str, Any]]:
         drift = added = 0.0
+        reached.clear()
         model.merge_adapter = model.unmerge_adapter = lambda: None
         try:
             for name, weight in walk():
@@ -89,17 +109,29 @@ def keep_base_exact(generation: Any, log: Callable[[float], None]) -> None:
                 merged, back = _merged_beside(layer)
                 drift += (back - weight).float().square().sum()
                 added += (merged - weight).float().square().sum()
+                reached.add(name)
                 yield name, merged
         finally:
             del model.merge_adapter, model.unmerge_adapter
-        log(float(drift / added) ** 0.5 if added else 0.0)
+        if missing := sorted(adapted.keys() - reached):
+            raise InputError(
+                f"{len(missing)} of {len(adapted)} adapted tensors did not reach vLLM, as "
+                f"{missing[0]}: leave them out of the adapter, or pass --rollouts continuous"
+            )
+        log("sampling/avoided_drift", float(drift / added) ** 0.5 if added else 0.0)
+        log("sampling/adapted_tensors", len(reached))
 
     generation._iter_named_params = merged_weights
 
 
+def _adapted_parameter(layer: Any) -> str:
+    """The name of the parameter that a layer of PEFT adapts; `target_parameters` have their own."""
+    return str(getattr(layer, "parameter_name", "weight"))
+
+
 def _merged_beside(layer: Any) -> tuple[Any, Any]:
     """A layer's weight with its adapter, and without it again; the layer stays as it is."""
-    weight = layer.get_base_layer().weight
+    weight = getattr(layer.get_base_layer(), _adapted_parameter(layer))
     base = weight.data
     weight.data = base.clone()
     layer.merge()
@@ -145,9 +177,7 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             if self.use_vllm and hasattr(self.model, "peft_config"):
-                keep_base_exact(
-                    self.vllm_generation, lambda drift: self._note("sampling/avoided_drift", drift)
-                )
+                keep_base_exact(self.vllm_generation, self._note)
 
         def _note(self, name: str, value: float) -> None:
             self._metrics["train" if self.model.training else "eval"][name].append(value)

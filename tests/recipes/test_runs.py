@@ -158,10 +158,11 @@ def test_a_dry_run_needs_no_weights_and_leaves_nothing(
 ):
     shutil.copytree(here / "qwen3", here / "shape")
     (here / "shape/model.safetensors").unlink()
-    output = fine_tune(here, "shape", "dry", "--dry_run")
+    output = fine_tune(here, "shape", "dry", "--dry_run", "--seconds_per_step", "600")
     said = capsys.readouterr().err
     assert "optimizer steps: 12\n" in said
     assert "learning_rate: 0.01\n" in said
+    assert "hours: 2.0\n" in said
     assert not output.exists()
 
 

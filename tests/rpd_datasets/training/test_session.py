@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,7 +32,7 @@ def test_flash_attention_is_chosen_where_it_is_installed(
     monkeypatch: pytest.MonkeyPatch, here: Path, capsys: pytest.CaptureFixture[str]
 ):
     fine_tune(here, "qwen3", "out", "--dry_run")
-    assert "attention: sdpa\n" in capsys.readouterr().err
+    assert "attention: sdpa\nhours: unknown; --smoke times" in capsys.readouterr().err
     found, given = "transformers.utils.is_flash_attn_2_available", {"attn_implementation": None}
     for installed, expected in ((True, "flash_attention_2"), (False, None)):
         monkeypatch.setattr(found, lambda answer=installed: answer)
@@ -66,6 +67,7 @@ def test_a_smoke_run_takes_two_steps_on_the_longest_samples_and_leaves_nothing(
     captured = capsys.readouterr()
     assert captured.out.count("'loss'") == 2
     assert "peak memory of 2 steps: " in captured.err
+    assert re.search(r" s a step, with which 8 steps take \S+ hours\n", captured.err)
     assert not output.exists()
 
 

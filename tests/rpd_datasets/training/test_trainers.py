@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from transformers import AutoModelForCausalLM, BitsAndBytesConfig
+from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
 from trl.distributed import DistributedBackend
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer.grpo_trainer import GRPOTrainer
@@ -28,6 +28,7 @@ from rpd_datasets.training.trainers import (
     keep_gradients_exact,
     sampling_exactly,
 )
+from rpd_metric.errors import InputError
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +36,18 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model(tmp_path_factory.mktemp("trainers") / "qwen3", "qwen3")
 
 
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 8}
+    sizes |= {"moe_intermediate_size": 16, "num_experts": 4, "vocab_size": 320}
+    folder = tmp_path_factory.mktemp("trainers") / "mixture"
+    config = AutoConfig.for_model("qwen3_moe", tie_word_embeddings=True, **sizes)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    return folder
+
+
 def adapted(folder: Path, **options: Any) -> Any:
-    """A bfloat16 base with a float32 adapter that has learnt something."""
+    """A bfloat16 base with a float32 adapter, of experts too, that has learnt something."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **options)
     model = peft.get_peft_model(model, peft.LoraConfig(r=8, target_modules="all-linear"))
@@ -54,14 +65,17 @@ def learn(model: Any) -> None:
 class Engine:
     """What TRL calls of vLLM, in its process or behind its client; tensors are read at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self, unknown: str = "no such name") -> None:
         self.weights: dict[str, Any] = {}
+        self.unknown = unknown
         runner = SimpleNamespace(model=self)
         worker = SimpleNamespace(driver_worker=SimpleNamespace(model_runner=runner))
         self.llm_engine = SimpleNamespace(model_executor=worker)
 
-    def load_weights(self, named: list[tuple[str, Any]]) -> None:
-        self.weights |= dict(named)
+    def load_weights(self, named: list[tuple[str, Any]]) -> set[str]:
+        loaded = {name: weight for name, weight in named if self.unknown not in name}
+        self.weights |= loaded
+        return set(loaded)
 
     def update_named_params(self, metadata: list[Any], named: Iterator[tuple[str, Any]]) -> None:
         self.weights = dict(named)
@@ -84,11 +98,15 @@ def syncing(model: Any, mode: str) -> tuple[VLLMGeneration, Engine]:
 
 
 @pytest.mark.parametrize("mode", ["colocate", "server"])
-def test_weight_syncs_with_vllm_leave_every_byte_of_the_base(tiny: Path, mode: str):
-    model, logged = adapted(tiny), []
-    plain, _ = syncing(adapted(tiny), mode)
+@pytest.mark.parametrize(("kind", "tensors"), [("tiny", 14), ("mixture", 14)])
+def test_weight_syncs_with_vllm_leave_every_byte_of_the_base(
+    request: pytest.FixtureRequest, mode: str, kind: str, tensors: int
+):
+    folder, logged = request.getfixturevalue(kind), defaultdict(list)
+    model = adapted(folder)
+    plain, _ = syncing(adapted(folder), mode)
     generation, engine = syncing(model, mode)
-    keep_base_exact(generation, logged.append)
+    keep_base_exact(generation, lambda name, value: logged[name].append(value))
     base = {n: w.clone() for n, w in model.named_parameters() if not w.requires_grad}
     for _ in range(5):
         learn(model)
@@ -99,11 +117,20 @@ def test_weight_syncs_with_vllm_leave_every_byte_of_the_base(tiny: Path, mode: s
     assert all(torch.equal(frozen[name], weight) for name, weight in base.items())
     worn = dict(plain.model.named_parameters())
     assert not all(torch.equal(worn[name], weight) for name, weight in base.items()), "as TRL does"
-    assert min(logged) > 0
+    assert min(logged["sampling/avoided_drift"]) > 0
+    assert set(logged["sampling/adapted_tensors"]) == {tensors}
     merged = model.merge_and_unload().state_dict()
     assert engine.weights.keys() == {name for name in merged if name != "lm_head.weight"}
     for name, weight in engine.weights.items():
         assert torch.equal(weight, merged[name]), name
+
+
+def test_an_adapter_that_vllm_does_not_take_is_refused(mixture: Path):
+    generation, engine = syncing(adapted(mixture), "colocate")
+    engine.unknown = "experts.down_proj"
+    keep_base_exact(generation, lambda *_: None)
+    with pytest.raises(InputError, match=r"2 of 1. adapted tensors did not reach vLLM.*down_proj"):
+        generation.sync_weights()
 
 
 @pytest.mark.parametrize("batch_size", [None, 2, 1])
