@@ -144,7 +144,7 @@ class CurationConfig:
         AUTO,
         "rank problems by a distance (Algorithm 1), by the number of strategies that a chat model "
         "finds (groups), at random, or by a judge (llm); auto is groups with a chat model, else "
-        "taught with minilm and pieces with other embedders",
+        "taught",
         group="choice",
         metavar="BY",
         choices=PROBLEM_CHOICES,

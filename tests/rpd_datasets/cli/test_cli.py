@@ -42,14 +42,14 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
     capsys, tmp_path, monkeypatch
 ):
     out = tmp_path / "out"
-    arguments = ["curate", "sample", "--limit", "6", "--num-problems", "4", "--output", str(out)]
+    arguments = ["curate", "sample", "--limit", "9", "--num-problems", "6", "--output", str(out)]
     assert main([*arguments, "--license", "apache-2.0", "--language", "en"]) == 0
     captured = capsys.readouterr()
     assert f"Written to {out}" in captured.out
     stages = [line for line in captured.err.splitlines() if line.endswith(" ...")]
     assert stages[:2] == ["Loading models ...", "Scoring problems ..."]
     assert {"Writing ...", "Drawing figures ..."} <= set(stages)
-    assert "Scoring problems: 6 in" in captured.err
+    assert "Scoring problems: 9 in" in captured.err
     assert max(map(len, captured.out.split(f"Written to {out}")[0].splitlines())) <= 80
     manifest = json.loads((out / "manifest.json").read_text())
     medians = manifest["outcome"]["median_distance"]
@@ -72,7 +72,7 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
     assert main(shlex.split(following)[2:]) == 0  # as typed
     assert "<b>Good</b>" in (out / "report.html").read_text()
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
-    assert len(datasets.load_dataset(str(out), split="train")) == 4
+    assert len(datasets.load_dataset(str(out), split="train")) == 6
 
 
 def test_curate_json_is_one_object_on_stdout_and_nothing_else(capsys, tmp_path):

@@ -171,7 +171,7 @@ def test_a_folder_is_loaded_again_with_data_training_rows_card_and_manifest_and_
     first, second, third = repr(curated).splitlines()
     verdict = curated.manifest["outcome"]["verdict"]
     assert first == f"Curated('{tmp_path / 'out'}'): {verdict['word']} ({verdict['reason']})"
-    assert second == "4 of 7 problems, 8 of 25 solutions, chosen by pieces"
+    assert second == "4 of 7 problems, 8 of 25 solutions, chosen by taught"
     assert ".report()" in third
     shown = curated._repr_html_()
     assert f"<li dir=auto>{curated.dataset[0]['problem']}</li>" in shown
