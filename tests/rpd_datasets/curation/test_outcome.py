@@ -293,7 +293,7 @@ LENGTH = Distance("length", length, ("text",), "the difference in length", "the 
         ("letters", "pieces", f"{TOGETHER}; not measured with the encoder letters"),
         ("static", "pieces", f"{TOGETHER}; not measured with the encoder static, cut to 4 dimens"),
         ("minilm", "length", "the length of texts; not measured with the encoder minilm"),
-        ("minilm", "pieces", f"{TOGETHER}; tells strategies apart with an AUROC of 0.841 [0.797, "),
+        ("minilm", "pieces", f"{TOGETHER}; tells strategies apart with an AUROC of 0.859 [0.801, "),
     ],
 )
 def test_a_card_claims_what_was_measured_of_this_distance_and_encoder_and_nothing_else(
