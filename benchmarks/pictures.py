@@ -57,8 +57,8 @@ def terminal_page(printed: str) -> str:
     """The terminal as an HTML page: the first problems and the block at the end."""
     lines = printed.splitlines()
     heads = [at for at, line in enumerate(lines) if re.match(r"\d+  ", Text.from_ansi(line).plain)]
-    last = next(at for at, line in enumerate(lines) if "Verdict " in line)
-    cut = [*lines[: heads[SHOWN_PROBLEMS]], "   ...", *lines[last - 1 : -3]]
+    last = next(at for at, line in enumerate(lines) if "Answers " in line)
+    cut = [*lines[: heads[SHOWN_PROBLEMS]], "   ...", *lines[last - 1 : -2]]
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="truecolor")
     console.print(Text("$ make demo", style="bold"))
     console.print(Text.from_ansi("\n".join(cut)))

@@ -7,8 +7,9 @@ On the labelled sets of `strategies.md`, with 95 % bootstrap intervals over prob
 pairs; how often three chosen solutions hold as many strategies as three can; how well problems with
 several strategies are ranked before the others; and the chance of another strategy by distance.
 `groups` is what a capable reader answered to this project's prompt about the summaries, recorded
-once (`group_replies.jsonl`); the long traces lack it. `rpd_metric/distance/calibration.json` is
-what `--write-curves` wrote, and the picture of `docs/distances.md` what `--picture` did.
+once (`group_replies.jsonl`); the long traces lack it. `rpd_metric/distance/measured.json` has the
+first table and what `--write-curves` wrote, and the picture of `docs/distances.md` is what
+`--picture` did.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import argparse
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.distances import DISTANCES, load_distance
 from rpd_metric.distance.diversity import group_distances, score_by_groups
 from rpd_metric.distance.evidence import Evidence
+from rpd_metric.distance.measured import EvidenceTable
 from rpd_metric.distance.strategy import TAUGHT_SHARES, half_linked, taught_parts
 from rpd_metric.metrics.matrices import gather
 from rpd_metric.models.chat import ChatReply, ChatRequest
@@ -421,8 +423,8 @@ def main() -> None:
         draw(shown, args.picture)
     found = curves(sets, args.embedder)
     if args.write_curves:
-        lines = ",\n".join(f"  {json.dumps(asdict(curve))}" for curve in found)
-        args.write_curves.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+        table = EvidenceTable(curves=tuple(found)).as_dict()
+        args.write_curves.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

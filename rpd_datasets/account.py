@@ -1,4 +1,4 @@
-"""How a run chose, in words, and how it went, in numbers: for the terminal, the card, the page."""
+"""How a run chose, and what happened in it, in words: for the terminal, the card and the page."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
-from rpd_metric.distance.calibration import TOGETHER
+from rpd_datasets.filters.answer_checks import in_three
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.reasons import with_option
-from rpd_metric.steps.summarizers import asks_chat_model
 
 SELECTION_RULES = {
     "maxmin": "the solution furthest from all others, then always the one whose closest chosen "
@@ -27,46 +26,10 @@ GROUPS_RULE = (
     "one of each strategy in turn, as the chat model sorted and named them by their steps, the "
     "furthest first"
 )
-# Groups of an outcome that hold shares of solutions.
-SHARES = ("right", "wrong", "not_checked", "minority_answer", "floundering")
-# AUROC of "do these two differ in strategy?" with the encoder minilm, on 164 natural problems (of
-# which 82 taught `taught` and do not count there) and on 48 where wording misleads
-# (docs/distances.md): by a chat model's groups or steps, or without.
-_SEEN = {
-    (GROUPS, True): (0.983, 1.0),
-    ("strategy", True): (0.884, 0.807),
-    ("combined", True): (0.903, 0.795),
-    ("rpd", True): (0.819, 0.763),
-    ("rpd", False): (0.804, 0.554),
-    ("taught", False): (0.853, 0.761),
-    ("pieces", False): (0.841, 0.552),
-    ("raw", False): (0.772, 0.55),
-}
-
-
-def worth(choice: str, *, chat: bool) -> str:
-    """What a choice by a distance or by groups is worth, as the end of a sentence.
-
-    Args:
-        choice (`str`): As the options name it.
-        chat (`bool`): Whether a chat model made the steps.
-
-    >>> worth("strategy", chat=True)[:56]
-    '; on labelled problems it tells strategies apart with an'
-    """
-    distance = distance_of(choice)
-    if distance is None:
-        return ""
-    chat = chat and DISTANCES[distance].reads_steps
-    said = "" if chat else f"; it sees {TOGETHER}"
-    if seen := _SEEN.get((choice, chat)):
-        natural, hard = seen
-        by = ", read by a large model" if choice == GROUPS else ""
-        said += (
-            f"; on labelled problems it tells strategies apart with an AUROC of {natural:.2f}, and "
-            f"of {hard:.2f} where wording misleads{by} (0.50 is chance)"
-        )
-    return said
+# Whether the chosen solutions differ more than as many drawn at random.
+SHARES = ("differs_from_most_frequent", "admits_a_mistake")  # of solutions
+MODELS = {"extractive": " (no language model)", "minilm": " (all-MiniLM-L6-v2)"}
+YES, NO, FEW = "yes", "no", "too few problems"
 
 
 def problem_rule(config: CurationConfig) -> str:
@@ -95,7 +58,6 @@ def solution_rule(config: CurationConfig) -> str:
     if config.solutions == "all":
         return f"all there are, up to {config.num_solutions}"
     distance = DISTANCES[distance_of(config.solutions) or ""].description
-    distance += worth(config.solutions, chat=asks_chat_model(config.summarizer))
     if config.num_samples is not None:
         if config.solutions == GROUPS:
             distance = f"{distance}, of two strategies always larger"
@@ -108,33 +70,119 @@ def solution_rule(config: CurationConfig) -> str:
 
 
 def outcome_lines(manifest: Mapping[str, Any], word: str = "chosen") -> list[tuple[str, str]]:
-    """How a run went, by its manifest: the verdict, what came in and came out, and each group.
+    """What happened in a run, by its manifest: a name and a sentence for each line.
 
-    Under another `word`, where solutions are only picked to be looked at, there is no verdict.
+    The first are the first screen: right, wrong and not checked, and whether the choice is better
+    than a draw. Solutions that are only looked at are no choice; `word` says what they are.
 
-    >>> counts = {"problems_read": 9, "problems_chosen": 2}
-    >>> outcome_lines({"counts": counts, "outcome": {"steps": {"asked": 3}, "warnings": ["!"]}})
-    [('Counts', 'problems read 9, problems chosen 2'), ('Steps', 'asked 3'), ('Warning', '!')]
+    >>> groups = {"better_than_random": {"answer": "yes"}, "steps": {"asked": 3}, "warnings": ["!"]}
+    >>> outcome_lines({"counts": {"problems_read": 9}, "outcome": groups}, "picked")
+    [('Counts', 'problems read 9'), ('Steps', 'asked 3'), ('Warning', '!')]
     """
-    groups = {"counts": manifest["counts"], **manifest.get("outcome", {})}
-    warnings, verdict = groups.pop("warnings", ()), groups.pop("verdict", None)
-    lines = []
-    if verdict and word == "chosen":
-        lines.append(("Verdict", f"{verdict['word']}: {verdict['reason']}"))
+    groups = dict(manifest.get("outcome", {}))
+    answers, better = groups.pop("answers", {}), groups.pop("better_than_random", {})
+    warnings, distance = groups.pop("warnings", ()), groups.pop("distance", {})
+    median = groups.pop("median", {})
+    lines = [("Answers", _answers_line(answers, word))] if answers else []
+    if better and word == "chosen":
+        lines.append(("Better than random", better_line(better)))
+    lines.append(("Counts", _listed(manifest["counts"])))
+    if distance:
+        lines.append(("Distance", f"`{distance['name']}` measures {distance['sees']}"))
+    if median.get("chosen") is not None:
+        lines.append((f"Median {_named(median['of'])}", _median_line(median)))
     for group, values in groups.items():
-        known = {name: one for name, one in (values or {}).items() if one not in (None, "")}
-        if known.keys() - {"by"}:
-            form = _share if group in SHARES else _cell
-            said = (f"{name.replace('_', ' ')} {form(one)}" for name, one in known.items())
-            if group.endswith("_left_out"):
-                said = (with_option(name, one) for name, one in known.items())
-            name = group.replace("_", " ").capitalize()
-            lines.append((name, ", ".join(said).replace("chosen", word)))
-    return lines + [("Warning", one) for one in warnings]
+        listed = _shares(values) if group in SHARES else _listed(values)
+        if group.endswith("_left_out"):
+            listed = ", ".join(with_option(name, count) for name, count in values.items())
+        if listed:
+            lines.append((group.replace("_", " ").capitalize(), listed))
+    lines = [(name, text.replace("chosen", word)) for name, text in lines]
+    return lines + [("Warning", text) for text in warnings]
 
 
-def _share(value: Any) -> str:
-    return f"{100 * value:.3g} %" if isinstance(value, (int, float)) else str(value)
+def made_lines(manifest: Mapping[str, Any], word: str = "chosen") -> list[tuple[str, str]]:
+    """How a set was made, by its manifest: a name and a text for each line."""
+    options, used, judge = manifest["options"], manifest["used"], manifest["judge"]
+    tokenizer, known = manifest["tokenizer"], manifest["decontaminated"] or {"by": []}
+    lines = list[tuple[str, str]]()
+    for source in (manifest["input"], *manifest["mixed_in"]):
+        text = source["name"]
+        if manifest["mixed_in"]:
+            text += f" ({source['problems_chosen']:,} problems chosen, by themselves)"
+        text += f", read as {source['layout']}, fingerprint {source['fingerprint']}"
+        lines.append(("Mixed in" if lines else "Input", text))
+    for made, role in (("Steps by", "summarizer"), ("Embeddings by", "embedder")):
+        name = manifest[role]["name"]
+        lines.append((made, name + MODELS.get(name, "") if used[role] else "not used"))
+    if judge:
+        lines.append(("Judged by", judge["name"]))
+    complete = judge["name"] if options["completeness"] == "llm" and judge else "rules"
+    complete = complete if options["require_complete"] else "not checked"
+    ties = {"mean": "both directions averaged", "first": "the first asks (Algorithm 3)"}
+    names = [f"{row['name']} ({row['problems']} problems)" for row in known["by"]]
+    same = ": the same text or 13 words in a row is left out"
+    counted = tokenizer["name"] + " (an offline estimate)" * tokenizer["estimated"]
+    lines += [
+        ("Completeness by", complete),
+        *([("Equally long step lists", ties[options["ties"]])] if used["summarizer"] else []),
+        ("Problems", f"`{options['problems']}` – {manifest['rules']['problems']}"),
+        ("Solutions", f"`{options['solutions']}` – {manifest['rules']['solutions']}"),
+        ("Tokens counted by", counted),
+        ("Benchmarks", ", ".join(names) + same if names else "not compared with any"),
+        ("Seed", str(options["seed"])),
+    ]
+    return [(name, text.replace("chosen", word)) for name, text in lines]
+
+
+def better_line(better: Mapping[str, Any]) -> str:
+    """Whether a choice is better than a draw, with the figures.
+
+    >>> better_line({"answer": "not measured", "why": "not independent: `pieces` also selected"})
+    'not measured (not independent: `pieces` also selected)'
+    """
+    if "why" in better:
+        return f"{better['answer']} ({better['why']})"
+    answer, number = better["answer"], f"{better['problems']:,}"
+    answer = (
+        f"{FEW} ({number}) for a verdict" if answer == FEW else f"{answer}, in {number} problems"
+    )
+    gain, low, high = (format(better[name], "+.3f") for name in ("gain", "low", "high"))
+    return (
+        f"{answer}: {better['measure']} {better['chosen']:.3f} among the chosen solutions of a "
+        f"problem, {better['random']:.3f} at random: {gain} [{low}, {high}]"
+    )
+
+
+def _answers_line(answers: Mapping[str, Any], word: str) -> str:
+    if not answers["by"]:
+        number = sum(answers["chosen"].values())
+        return f"{number:,} not checked: the input has neither marks nor reference answers"
+    chosen, candidates = (in_three([*answers[name].values()]) for name in ("chosen", "candidates"))
+    return f"{chosen}, of the {word}; of all {candidates}; by {answers['by']}"
+
+
+def _median_line(median: Mapping[str, Any]) -> str:
+    means = f" ({median['means']})" if median["means"] else ""
+    text = f"{median['chosen']:.3f} between the chosen solutions of a problem{means}"
+    text += f", random {median['random']:.3f}"
+    if median["all_problems"] is not None:
+        text += f", in all problems {median['all_problems']:.3f}"
+    return text + (f"; selected by `{median['selected_by']}`" if median["selected_by"] else "")
+
+
+def _named(distance: str) -> str:
+    return "RPD" if distance == "rpd" else f"`{distance}`"
+
+
+def _shares(values: Mapping[str, float | None]) -> str:
+    known = {name: share for name, share in values.items() if share is not None}
+    return ", ".join(f"{100 * share:.3g} % of the {name}" for name, share in known.items())
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    known = {name: value for name, value in values.items() if value not in (None, "")}
+    return ", ".join(f"{name.replace('_', ' ')} {_cell(value)}" for name, value in known.items())
 
 
 def _cell(value: Any) -> str:

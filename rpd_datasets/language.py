@@ -1,6 +1,6 @@
 """The language of a text, without its formulas and code, or that it is a program.
 
-Distances between two languages also measure language, and calibration is for English mathematics.
+Distances between two languages also measure language, and evidence is about one kind of text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from rpd_metric.steps.program import fenced
 
 PROGRAM = "program"
-# The share of English that labelled pairs ask for: names and words of other languages do occur.
+# A language with this share is that of a set: names and words of other languages do occur.
 MOSTLY = 0.9
 # A text is a program from this share of code on; the rest explains it.
 PROGRAM_SHARE = 0.25
@@ -19,7 +19,6 @@ PROGRAM_SHARE = 0.25
 LEAST_LETTERS, MOST_LETTERS = 20, 600
 # The share of "the" among the words: 4 to 8 % are usual.
 ENGLISH_SHARE = 0.02
-OTHER_TEXTS = "not known for such texts: labelled pairs are of English mathematics"
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FORMULA = re.compile(
     r"\$\$[^$]*\$\$|\$[^$\n]*\$|\\\[.*?\\\]|\\\(.*?\\\)|\\[a-zA-Z]+", flags=re.DOTALL
@@ -51,10 +50,14 @@ def written_in(text: str) -> str:
     return str(py3langid.classify(words)[0])
 
 
-def conditions_hold(written: Mapping[str, int]) -> bool:
-    """Whether calibration applies to texts in these numbers per language (English only).
+def kind_of(written: Mapping[str, int]) -> str:
+    """What texts in these numbers per language are: the language of nearly all, or `"mixed"`.
 
-    >>> conditions_hold({"en": 95, "": 9, "fr": 5}), conditions_hold({"en": 5, "program": 5})
-    (True, False)
+    Texts that are too short to tell are left out; of those alone, English is assumed.
+
+    >>> kind_of({"en": 95, "": 9, "fr": 5}), kind_of({"en": 5, "program": 5}), kind_of({})
+    ('en', 'mixed', 'en')
     """
-    return written.get("en", 0) >= MOSTLY * sum(n for name, n in written.items() if name)
+    known = {name: number for name, number in written.items() if name}
+    most = max(known, key=known.__getitem__, default="en")
+    return most if known.get(most, 0) >= MOSTLY * sum(known.values()) else "mixed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import json
 import os
 import re
 import shlex
@@ -105,3 +106,28 @@ def test_extras_that_errors_name_exist():
         for file in (ROOT / package).rglob("*.py"):
             for extra in re.findall(r'extra="(\w+)"', file.read_text(encoding="utf-8")):
                 assert extra in setup["options.extras_require"], f"{file.name} names {extra!r}"
+
+
+def test_the_page_about_the_screen_shows_what_is_printed_and_explains_each_line(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "screen.md").read_text(encoding="utf-8")
+    (command,) = commands(page)
+    assert main(shlex.split(command)[1:]) == 0
+    printed = capsys.readouterr().out
+    (shown,) = blocks(page, "text")
+    assert shown.strip() == printed[printed.index("Answers ") :].strip()
+    outcome = json.loads((tmp_path / "pairs" / "manifest.json").read_text())["outcome"]
+    groups = {name.replace("_", " ").capitalize() for name in outcome}
+    named = {
+        re.match(r"Next|(.+?)(?:  |$)", line)[0].strip()
+        for line in shown.splitlines()
+        if line[:1].strip()
+    }
+    explained = set(re.findall(r"\*\*(.+?)\*\*", page))
+    assert groups - {"Median", "Warnings"} <= explained
+    assert (
+        named - {"Next", "Written to pairs: see README.md there, or load_dataset('pairs')"}
+        <= explained
+    )

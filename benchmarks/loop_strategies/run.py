@@ -63,7 +63,7 @@ OUT_OF_TIME = 3
 
 
 class OutOfTime(RPDError):
-    """No more stages are begun; the same command goes on."""
+    """No more stages are begun; run the same command again to continue."""
 
 
 class Runner:
@@ -279,7 +279,7 @@ class Runner:
 
     def _begin(self, stage: str) -> None:
         if self._end is not None and time.monotonic() >= self._end:
-            raise OutOfTime(f"stopped before {stage}; the same command goes on from there")
+            raise OutOfTime(f"stopped before {stage}; run the same command again to continue")
         sys.stderr.write(f"== {time.strftime('%H:%M:%S')} {stage}\n")
 
 

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.curated import check_input, check_models
+from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
@@ -165,6 +166,11 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     add_options(group, CurationConfig, "models")
     add_options(group, Sampling)
     add_requests(parser)
+
+
+def add_evidence(parser: Any) -> None:
+    """The option that names figures of one's own."""
+    add_options(parser, RunOptions, "evidence")
 
 
 def add_distance(parser: Any, default: str | None = DISTANCE, help: str = "") -> None:

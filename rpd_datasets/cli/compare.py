@@ -15,20 +15,23 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import add_command, add_models, curation_config
+from rpd_datasets.cli.arguments import add_command, add_evidence, add_models, curation_config
 from rpd_datasets.cli.output import Progress, scoring
 from rpd_datasets.comparison import paired
 from rpd_datasets.comparison.side_by_side import plot, write_comparison
 from rpd_datasets.config import AUTO, Choices, CurationConfig
 from rpd_datasets.curation.curated import check_models
 from rpd_datasets.curation.models import Models, load_models
+from rpd_datasets.curation.summary import evidence_of
 from rpd_datasets.evaluation.results import Results, find_logs, read_results, read_solutions
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec
+from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.options import add_options, options_from
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
@@ -65,6 +68,7 @@ def add_to(commands: Any) -> None:
     add_options(group, InputSpec)
     add_options(group, Columns)
     add_models(parser)
+    add_evidence(parser)
 
 
 def _compare(args: argparse.Namespace) -> None:
@@ -96,6 +100,12 @@ def _compare(args: argparse.Namespace) -> None:
                 for title, group in groups.items():
                     work = paired.solve_together(group, config, models, **more)
                     solved[title] = asyncio.run(work)
+            problems = [problem for known in solved.values() for problem in known]
+            written = Counter(written_in(text) for problem in problems for text in problem.texts)
+            names = models.embedder.name, models.summarizer.name
+            evidence = evidence_of(config, *names, args.evidence)
+            sees = evidence.describe(config.solutions, kind_of(written))
+            measured_by += f". `{config.solutions}` measures {sees}"
         differences = paired.compare(groups, solved, config.solutions)
         if args.plot:
             plot(groups, differences, args.plot)

@@ -1,4 +1,4 @@
-"""`rpd compare-metrics`: which distance tells strategies apart.
+"""`rpd compare-metrics`: benchmark distances on labelled solutions.
 
 Measure distances on rows with strategy labels (strategy_a and strategy_b, or strategies, as rpd
 label writes them): AUROC over all pairs and within problems, the paper's success rate of the most
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,11 @@ from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_result, print_table, scoring
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.distance.measured import encoder_name
+from rpd_metric.steps.summarizers import asks_chat_model
 
 
 def add_to(commands: Any) -> None:
@@ -33,8 +37,8 @@ def add_to(commands: Any) -> None:
     add("--methods", nargs="+", choices=DISTANCES, metavar="NAME", help=help)
     add("--num-bootstrap", type=int, default=2000, metavar="N", help="number of bootstrap samples")
     add("--seed", type=int, default=0, help="random seed")
-    help = "also write the calibration that is fitted to these labels, as JSON"
-    add("--calibrate", type=Path, metavar="FILE", help=help)
+    help = "also write the figures and what distances mean by these labels, for --evidence"
+    add("--write-evidence", type=Path, metavar="FILE", help=help)
     arguments.add_models(parser)
 
 
@@ -60,9 +64,16 @@ def _compare(args: argparse.Namespace) -> None:
                 on_stage=line.stage,
                 on_problem=done,
             )
-    if args.calibrate:
-        curves = [asdict(result.calibration) for result in comparison.results if result.calibration]
-        args.calibrate.write_text(json.dumps(curves, indent=2) + "\n", encoding="utf-8")
+    if args.write_evidence:
+        texts = Counter(written_in(text) for row in rows for text in row["solutions"])
+        evidence = comparison.evidence(
+            embedder=encoder_name(comparison.embedder, config.truncate_dim),
+            chat=asks_chat_model(config.summarizer),
+            texts=kind_of(texts),
+            data=f"{comparison.num_problems:,} problems of {Path(args.input).name}",
+        )
+        text = json.dumps(evidence.as_dict(), indent=2) + "\n"
+        args.write_evidence.write_text(text, encoding="utf-8")
     facts = asdict(comparison) | {"num_left_out": len(rejects)}
     results = facts.pop("results")
     for table in () if args.json else comparison.tables():

@@ -32,7 +32,7 @@ from rpd_datasets.options import add_options, options_from
 from rpd_datasets.presets import PRESETS
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.publish.pushing import check_access
-from rpd_metric.distance.calibration import calibration
+from rpd_metric.distance.measured import read_evidence
 from rpd_metric.errors import InputError
 
 SHOWN = 10  # chosen problems that are printed
@@ -47,9 +47,7 @@ def preset_options(name: str) -> dict[str, Any]:
 
 def add_to(commands: Any) -> None:
     """Add `rpd curate`."""
-    parser = arguments.add_command(
-        commands, _curate, __doc__, "run the same command again to go on where it stopped"
-    )
+    parser = arguments.add_command(commands, _curate, __doc__)
     arguments.add_input(parser)
     add, help = parser.add_argument, "the folder to make"
     add("--output", "-o", type=Path, required=True, metavar="DIR", help=help)
@@ -68,6 +66,7 @@ def add_to(commands: Any) -> None:
     help = "drop problems of benchmarks, e.g. aime25, of files, or of all benchmarks (known)"
     add("--decontaminate", nargs="+", metavar="NAME", help=help)
     arguments.add_models(parser)
+    arguments.add_evidence(parser)
     add_options(parser.add_argument_group("engine (the result is the same)"), EngineOptions)
 
 
@@ -79,8 +78,7 @@ def _curate(args: argparse.Namespace) -> None:
     config = arguments.checked_config(args, ("models", "choice", "tokens"), filters)
     spec, mixed = arguments.input_spec(args), _mixed_in(args, config.num_problems)
     mixed_spec = replace(spec, only=arguments.only_values("mix_only", args.mix_only))
-    if args.calibration is not None:
-        calibration(None, config.embedder, chat=False, path=args.calibration)
+    read_evidence(args.evidence)
     for name, _ in mixed:
         check_input(name, mixed_spec, config)
     if args.push_to_hub:
@@ -99,6 +97,7 @@ def _curate(args: argparse.Namespace) -> None:
         options = options_from(
             RunOptions,
             args,
+            ("", "evidence"),
             preset=args.preset,
             reads=reads,
             models=models,
@@ -133,21 +132,24 @@ def _print_result(
         with quiet_upload():
             pushed = curated.push_to_hub(repo, private=not args.public, commit_message=args.message)
     if args.json:
-        counts = curated.manifest["counts"]
-        result = {"output": str(args.output), "counts": counts, "chosen": chosen}
+        happened = {name: curated.manifest[name] for name in ("counts", "outcome")}
+        result = {"output": str(args.output), **happened, "chosen": chosen}
         print_json(result | ({"pushed": asdict(pushed)} if pushed else {}))
         return
     print_scored([(row["problem"], row["score"], _chosen_lines(row)) for row in chosen[:SHOWN]])
     if len(chosen) > SHOWN:
         print(f"... and {len(chosen) - SHOWN:,} more problems")
     print()
-    print_lines(outcome_lines(curated.manifest))
+    lines = outcome_lines(curated.manifest)
+    print_lines(lines[:2])
+    # Not wrapped, so that it can be copied.
+    print(f"Next: rpd report {shlex.quote(str(args.output))}\n")
+    print_lines(lines[2:])
     if cut := getattr(models.embedder, "texts_cut", 0):
         print(f"{cut:,} texts were longer than the encoder takes and were cut", file=sys.stderr)
     print(f"\nWritten to {args.output}: see README.md there, or load_dataset({str(args.output)!r})")
     if pushed:
         print_pushed(pushed)
-    print(f"Next: rpd report {shlex.quote(str(args.output))}")
 
 
 def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[str, Any]:

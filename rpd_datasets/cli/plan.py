@@ -1,4 +1,4 @@
-"""`rpd plan`: what a run would cost, before a single request.
+"""`rpd plan`: estimate cost without sending requests.
 
 Read and filter the input as rpd curate does, and count the requests to a chat model, those that the
 store already answers, and tokens. Only a tgi: server is asked, for its model's name, unless the

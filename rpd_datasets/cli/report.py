@@ -1,4 +1,4 @@
-"""`rpd report`: look at a curated folder, or at the log of an evaluation.
+"""`rpd report`: write an HTML report of a curated folder, or of the log of an evaluation.
 
 Write one HTML page about a folder that rpd curate made: all problems with their solutions side by
 side, the steps that matched, and why others were not chosen. For a log, or any file of solutions,
@@ -17,13 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli.arguments import (
     DISTANCE,
     add_command,
     add_distance,
+    add_evidence,
     add_reading,
     input_spec,
     read_problems,
@@ -64,6 +63,7 @@ def add_to(commands: Any) -> None:
     add("--num-solutions", type=int, default=2, metavar="N", help=help)
     help = "column that marks solutions as right or wrong, e.g. correct_SCORER"
     add("--correct-column", metavar="NAME", help=help)
+    add_evidence(group)
     add_reading(parser)
 
 
@@ -91,20 +91,17 @@ def _report(args: argparse.Namespace) -> None:
         line.stage("Reading problems", len(folder.shown))
         report = write_report(folder, page, embedder, measured=MEASURED, on_problem=line.advance)
     measures, manifest = report.measures, folder.manifest
-    distances = {folder.chosen_by: measures.choosing, "rpd": measures.rpd}
     facts = {
         "problems_chosen": manifest["counts"]["problems_chosen"],
         "problems_shown": len(measures.cases),
-        "pairs": len(measures.rpd),
+        "pairs_shown": len(measures.rpd),
         "chosen_by": folder.chosen_by,
-        **{f"median_{name}": float(np.median(v)) for name, v in distances.items() if len(v)},
         "embedder": measures.embedder,
     }
-    print_result(args, facts, report=str(report.page))
+    print_result(args, facts, outcome=manifest["outcome"], report=str(report.page))
     if not args.json:
-        if source.is_file():
-            print()
-            print_lines(outcome_lines(manifest, folder.word))
+        print()
+        print_lines(outcome_lines(manifest, folder.word))
         print(f"\nWritten to {report.page}")
 
 
@@ -129,7 +126,8 @@ def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
     )
     models = load_models(config)
     line.stage("Scoring problems")
-    options: dict[str, Any] = {"models": models, "on_problem": lambda _: line.advance()}
+    options: dict[str, Any] = {"models": models, "evidence": args.evidence}
+    options["on_problem"] = lambda _: line.advance()
     curate_dataset(args.input, place, config, spec=input_spec(args), **options)
 
 

@@ -22,13 +22,14 @@ from rpd_datasets.cli.output import Progress, cell, print_result, print_scored, 
 from rpd_datasets.config import GROUPS
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all, score_of
+from rpd_datasets.curation.summary import evidence_of
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import Source
-from rpd_datasets.language import OTHER_TEXTS, conditions_hold, written_in
+from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import nan_for_none
-from rpd_metric.distance.calibration import Calibration, calibration, reading
+from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.steps.summarizers import asks_chat_model
@@ -46,6 +47,7 @@ def add_to(commands: Any) -> None:
     help = "column that marks solutions as right or wrong"
     add("--correct-column", metavar="NAME", help=help)
     arguments.add_models(parser)
+    arguments.add_evidence(parser)
 
 
 def _score(args: argparse.Namespace) -> None:
@@ -91,22 +93,21 @@ def _score(args: argparse.Namespace) -> None:
 
     with tempfile.TemporaryDirectory() as scratch, Progress("Loading models") as line:
         models = load_models(config)
+        evidence = evidence_of(config, models.embedder.name, models.summarizer.name, args.evidence)
         line.stage("Scoring problems")
         with scoring(models.flows, line) as scored_one:
             asyncio.run(score(arguments.open_input(args, Path(scratch), rejects.append)))
     measured = [row["mean_distance"] for row in problems if row["mean_distance"] is not None]
     mean = sum(measured) / len(measured) if measured else None
-    by_chat = chat and DISTANCES[name].reads_steps
     sorted_ones = [len(row["strategies"]) for row in problems if row.get("strategies")]
-    curve = calibration(name, models.embedder.name, chat=chat, truncate_dim=config.truncate_dim)
-    meant = None if mean is None else reading(mean, curve, chat=by_chat)
-    if curve is not None and not conditions_hold(written):
-        curve, meant = None, OTHER_TEXTS
+    texts = kind_of(written)
+    curve = evidence.curve(name, texts)
     right_by = ", ".join(sorted(filter(None, marked_by))) or None
     summary = {
         "distance": name,
         "mean_distance": mean,
-        "reading": meant,
+        "means": None if mean is None or curve is None else curve.phrase(mean),
+        "measures": evidence.describe(name, texts),
         "strategies_a_problem": sum(sorted_ones) / len(sorted_ones) if sorted_ones else None,
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),

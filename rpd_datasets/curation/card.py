@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.account import outcome_lines, problem_rule, solution_rule
+from rpd_datasets.account import made_lines, outcome_lines, problem_rule, solution_rule
 from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.columns import column_names
@@ -25,6 +24,7 @@ from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.inputs.source import InputSpec
+from rpd_datasets.language import kind_of
 from rpd_datasets.options import MANIFEST_FORMAT, as_options
 from rpd_datasets.publish.model_card import versions
 from rpd_datasets.publish.publishable import NEEDED, OPTIONAL
@@ -64,19 +64,16 @@ def described(
     )
     drawn = draw_card_figures(scores, chosen, summary.selected_tokens)
     figures = {f"figures/{name}": one for name, one in drawn.items()}
-    content = _content(summary, config, models, options)
-    card = _card(content, summary, config, options, sorted(figures))
-    first, *mixed_in = content.pop("inputs")
-    content |= {
+    content = {
         "format": MANIFEST_FORMAT,
         "options": _options(summary, config, models, options, specs),
-        "input": first,
-        "mixed_in": mixed_in,
+        **_content(summary, config, models, options),
         # What may be replaced: a folder with any other file is somebody's.
         "files": sorted(
             (*figures, *NEEDED, *OPTIONAL, *(f"{folder}/{SHARD}" for folder in FOLDERS.values()))
         ),
     }
+    card = _card(content, summary, config, options, sorted(figures))
     manifest = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     return figures | {"README.md": card.encode(), "manifest.json": manifest.encode()}
 
@@ -125,11 +122,11 @@ def _content(
 ) -> dict[str, Any]:
     """What the manifest and the card say of a run."""
     contamination = options.contamination
-    inputs = [one | {"name": public_name(one["name"])} for one in summary.inputs]
-    curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
+    first, *mixed_in = [one | {"name": public_name(one["name"])} for one in summary.inputs]
     judge = models.judges.chat.model if models.judges and config.asks_judge else None
     return {
-        "inputs": inputs,
+        "input": first,
+        "mixed_in": mixed_in,
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
         "summarizer": {name: getattr(models.summarizer, name) for name in ("name", "fingerprint")},
@@ -147,7 +144,7 @@ def _content(
         "rules": {"problems": problem_rule(config), "solutions": solution_rule(config)},
         "counts": counts(summary),
         "outcome": outcome(summary, config),
-        **({"calibration": list(curves.values())} if summary.own_curves else {}),
+        "evidence": summary.evidence.as_dict(kind_of(summary.written)),
         "drops": [
             {"stage": stage, "reason": reason, "unit": unit, "count": count}
             for (stage, reason, unit), count in sorted(summary.drops.items())
@@ -192,8 +189,8 @@ def _card(
         **content,
         config=config,
         filters={n: one for n, one in as_options(config.filters, "").items() if n != "decisions"},
-        contamination=options.contamination,
-        lines=outcome_lines(content)[1:],  # the verdict is above
+        lines=outcome_lines(content),
+        made=made_lines(content),
         cell=_cell,
         own_columns=column_names(config),
         sft=SFT_CONFIG,

@@ -20,6 +20,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rpd_datasets.account import better_line
 from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig, config_or_default
 from rpd_datasets.curation.card import described
@@ -60,14 +61,14 @@ class Curated:
     summary: RunSummary | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        """Three lines: where it is and the verdict, how much was chosen, and what it offers."""
-        verdict, counts = self.manifest.get("outcome", {}).get("verdict"), self.manifest["counts"]
+        """Where it is, how much was chosen, whether that is better than random, what it offers."""
+        better, counts = self.manifest["outcome"]["better_than_random"], self.manifest["counts"]
         return (
             f"Curated({str(self.folder)!r})"
-            + (f": {verdict['word']} ({verdict['reason']})" if verdict else "")
-            + f"\n{counts['problems_chosen']:,} of {counts['problems_read']:,} problems, "
+            f"\n{counts['problems_chosen']:,} of {counts['problems_read']:,} problems, "
             f"{counts['solutions_chosen']:,} of {counts['solutions_read']:,} solutions, "
             f"chosen by {self.manifest['options']['solutions']}"
+            f"\nBetter than random: {better_line(better)}"
             "\n.dataset, .sft, .card, .manifest; .report() shows, .push_to_hub(name) publishes it"
         )
 
@@ -78,7 +79,7 @@ class Curated:
         listed = "".join(
             f"<li dir=auto>{html.escape(printable(text))}</li>" for text in rows["problem"]
         )
-        return f"<b>{first}</b><br>{rest[0]}<ol>{listed}</ol><small>{rest[1]}</small>"
+        return f"<b>{first}</b><br>{'<br>'.join(rest)}<ol>{listed}</ol>"
 
     @cached_property
     def dataset(self) -> Any:
@@ -143,7 +144,7 @@ def curate_dataset(
 ) -> Curated:
     """Curate an input into a folder with data, training rows, card, manifest, lists and figures.
 
-    A run that was interrupted goes on when it is called again; `output` is either complete or not
+    An interrupted run continues when it is called again; `output` is either complete or not
     there. Equal inputs, options and seed give equal bytes.
 
     Args:
@@ -175,7 +176,7 @@ def curate_dataset(
         source = source.remove_columns(sorted(made_columns(config).intersection(present)))
     sources = [(source, spec, config.num_problems)]
     sources += [(rows, mixed_spec or spec, number) for rows, number in mixed]
-    files = (config.template, config.filters.decisions, run.calibration, spec.prompts)
+    files = (config.template, config.filters.decisions, run.evidence, spec.prompts)
     run = replace(run, reads=(*run.reads, *(rows for rows, *_ in sources), *files))
     if run.models is None:
         # Whoever brings models has looked before loading them.

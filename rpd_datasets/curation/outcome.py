@@ -1,6 +1,6 @@
-"""What a run came to: its numbers, a verdict, and what a reader must be warned of.
+"""What happened in a run, as data in plain JSON types: the manifest's `counts` and `outcome`.
 
-The card, the manifest and the terminal show it; the words of lines are `rpd_datasets/account.py`.
+Terminal, card, page and `--json` show it in the words of `rpd_datasets/account.py`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from rpd_datasets.account import FEW, NO, YES
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.provenance import other_sources, sources_line
-from rpd_datasets.curation.summary import RunSummary, measured_by
+from rpd_datasets.curation.summary import Both, RunSummary, measured_by
 from rpd_datasets.filters.answer_checks import (
     CHECKS,
     UNCHECKED,
     algebra_installed,
     too_many_unchecked,
 )
-from rpd_datasets.language import OTHER_TEXTS, PROGRAM, conditions_hold
-from rpd_metric.distance.calibration import TOGETHER
+from rpd_datasets.language import PROGRAM, kind_of
+from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.distance.measured import NOT_MEASURED
 from rpd_metric.errors import install_line
 from rpd_metric.reasons import Reason
 from rpd_metric.statistics.intervals import paired_differences
@@ -41,16 +43,11 @@ ENGLISH = ("minilm", "static")
 FOREIGN = 0.2
 # Names of strategies that are listed, the most frequent first.
 NAMED = 5
-# The words of a verdict.
-GOOD = "good"
-HARDLY = "hardly different from a random choice"
-FEW = "too few usable solutions"
-UNDECIDED = "too few problems to tell"
-UNKNOWN = "not measured"
 # A choice that gains less than this share of what a draw has is hardly different from it.
 LEAST_GAIN = 0.05
-# Below this share of usable solutions, wrong ones aside, a run says more about its input.
+# Below this share of usable solutions, wrong ones aside, there is a warning.
 LEAST_USABLE = 0.5
+USABLE = ("num_usable", "num_solutions")
 
 
 def counts(summary: RunSummary) -> dict[str, int]:
@@ -78,120 +75,114 @@ def counts(summary: RunSummary) -> dict[str, int]:
 
 
 def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
-    """Sum a run up, for the manifest and [`~rpd_datasets.account.outcome_lines`].
+    """Sum a run up.
 
     Returns:
-        `dict`: Named groups of numbers, `None` where something cannot be known, and `"warnings"`.
+        `dict`: Groups of numbers in the order of their lines, `None` where something cannot be
+            known, and `"warnings"`.
     """
     distance, chose = measured_by(config), distance_of(config.solutions)
-    measured = [one.distance for one in summary.choices if None not in one.distance]
-    among_chosen = _median([chosen for chosen, _ in measured])
+    texts = kind_of(summary.written)
+    sees = summary.evidence.describe(config.solutions, texts)
+    both = [choice.distance for choice in summary.choices if None not in choice.distance]
+    median_chosen = _median([chosen for chosen, _ in both])
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
     for (_, reason, unit), count in sorted(summary.drops.items()):
         left_out[unit][reason] += count
-    found: dict[str, Any] = {
-        "steps": dict(summary.steps) if config.reads_steps else {},
-        "replies": {"from": sources_line(summary.served)},
-        "median_distance": {
-            "by": distance,
-            "selected_by": None if chose in (None, distance) else config.solutions,
-            "chosen": among_chosen,
-            "random": _median([drawn for _, drawn in measured]),
-            "all_problems": _median([one.mean_rpd for one in summary.scores])
+    asked_for = {"problems": sum(source["problems_wanted"] for source in summary.inputs)}
+    if config.num_samples is not None:
+        asked_for["solutions"] = config.num_samples
+    groups: dict[str, Any] = {
+        "answers": _answers(summary),
+        "better_than_random": better_than_random(*_measure(summary, config)),
+        "distance": {"name": config.solutions, "sees": sees} if chose else {},
+        # Over the chosen problems, of the mean between the chosen solutions of each.
+        "median": {
+            "of": distance,
+            "chosen": median_chosen,
+            "random": _median([drawn for _, drawn in both]),
+            "all_problems": _median([score.mean_rpd for score in summary.scores])
             if config.reads_steps
             else None,
-            "reading": _reading(among_chosen, summary, config),
+            "selected_by": config.solutions if chose != distance else None,
+            "means": _meaning(median_chosen, summary.evidence.curve(distance, texts)),
         },
         "strategies": _strategies(summary),
-        "right": {
-            # The words for who says so, most problems first.
-            "by": " and ".join(MARKED_BY[by] for by, _ in summary.marked_by.most_common() if by),
-            **_shares(summary, "right", "checkable"),
-        },
-        "wrong": _shares(summary, "wrong", "checkable"),
-        "not_checked": _shares(summary, "not_checked", "checkable"),
-        "answers": {name: summary.candidates[name] for name in CHECKS}
-        if summary.candidates["checkable"]
-        else {},
-        "minority_answer": _shares(summary, "dissenting", "answered"),
-        "floundering": _shares(summary, "floundering", "solutions"),
+        "steps": dict(summary.steps) if config.reads_steps else {},
+        "replies": {"from": sources_line(summary.served)},
+        "differs_from_most_frequent": _shares(summary, "dissenting", "answered"),
+        "admits_a_mistake": _shares(summary, "floundering", "solutions"),
         "soundness": dict(sorted(summary.soundness.items())),
+        "asked_for": asked_for,
         "problems_left_out": dict(left_out["problem"]),
         "solutions_left_out": dict(left_out["solution"]),
-        "wanted": {"problems": sum(one["problems_wanted"] for one in summary.inputs)},
     }
-    if config.num_samples is not None:
-        found["wanted"]["solutions"] = config.num_samples
-    found["warnings"] = warnings(found, summary, config)
-    # By named strategies where a chat model sorted the solutions, else by a distance.
-    pairs, unit = [one.own for one in summary.choices], f"mean distance ({distance})"
-    if chose is not None:
-        unit = f"mean distance (measured with {chose}, which also chose)"
-    if any(one.strategies[1] for one in summary.choices):
-        pairs, unit = [one.strategies for one in summary.choices], "strategies"
-        unit += " (measured with groups, which also chose)" * (config.solutions == GROUPS)
-    wrong = sum(left_out["solution"][one] for one in (Reason.INCORRECT, Reason.WRONG_ANSWER))
-    said = verdict(
-        [(chosen, drawn) for chosen, drawn in pairs if chosen is not None and drawn is not None],
-        unit,
-        usable=sum(one.num_usable for one in summary.scores),
-        read=sum(one.num_solutions for one in summary.scores) - wrong,
-        left_out=summary.left_out(),
-        warned=bool(found["warnings"]),
-    )
-    return {"verdict": said, **found}
+    return {**groups, "warnings": warnings(groups, summary, config)}
 
 
-def verdict(
-    pairs: Sequence[tuple[float, float]],
-    unit: str,
-    *,
-    usable: int,
-    read: int,
-    left_out: str = "",
-    warned: bool = False,
-) -> dict[str, str]:
-    """Whether a choice is worth more than a draw: a `word`, and the `reason` for it.
+def _answers(summary: RunSummary) -> dict[str, Any]:
+    """How many solutions are right, wrong and not checked, and who says so."""
+    by = " and ".join(MARKED_BY[by] for by, _ in summary.marked_by.most_common() if by)
+    answers: dict[str, Any] = {"by": by}  # most problems first
+    for name, tally in (("chosen", summary.chosen_known), ("candidates", summary.candidates)):
+        # Those of problems without marks and references are not checked, either.
+        not_checked = tally["solutions"] - tally["right"] - tally["wrong"]
+        numbers = (tally["right"], tally["wrong"], not_checked)
+        answers[name] = dict(zip(CHECKS, numbers, strict=True))
+    return answers
+
+
+def _measure(summary: RunSummary, config: CurationConfig) -> tuple[list[Both], str, str]:
+    """What judges the choice, never what chose: figures and what they are, or why there are none.
+
+    Named strategies where a chat model sorted the solutions and they did not choose, else the mean
+    distance.
+    """
+    distance, chose = measured_by(config), distance_of(config.solutions)
+    if config.asks_groups and config.solutions != GROUPS:
+        return [choice.strategies for choice in summary.choices], "strategies", ""
+    if distance is None or distance == chose:
+        return [], "", f"not independent: `{distance}` also selected" if chose else "no distances"
+    return [choice.distance for choice in summary.choices], _name(distance), ""
+
+
+def better_than_random(both: Sequence[Both], measure: str, why_not: str = "") -> dict[str, Any]:
+    """Whether chosen solutions differ more than as many drawn from the same problems.
 
     Args:
-        pairs: Of each chosen problem what its chosen solutions have, and what as many drawn at
+        both: Of each chosen problem what its chosen solutions have, and what as many drawn at
             random from the same problem have on average.
-        unit (`str`): What was measured, e.g. `"strategies"`.
-        usable, read (`int`): How many solutions could be used, of how many that are not wrong.
-        left_out (`str`): The most frequent reasons for the others.
-        warned (`bool`): Whether there are warnings, so that good is not all there is to say.
+        measure (`str`): What that is, e.g. `"strategies"`.
+        why_not (`str`): Why there are no figures.
 
-    >>> found = verdict([(2.4, 2.0), (2.5, 2.1), (2.8, 2.1)] * 3, "strategies", usable=9, read=9)
-    >>> found["word"], found["reason"].partition(": ")[0]
-    ('good', '2.567 strategies among the chosen solutions of a problem, 2.067 at random')
+    >>> found = better_than_random([(2.4, 2.0), (2.5, 2.1), (2.8, 2.1)] * 3, "strategies")
+    >>> found["answer"], found["chosen"], found["problems"]
+    ('yes', 2.56667, 9)
     """
-    if usable < LEAST_USABLE * read:
-        said = f"{usable:,} of {read:,} could be used; left out: {left_out}"
-        return {"word": FEW, "reason": said}
-    if not pairs:
-        return {"word": UNKNOWN, "reason": "no two solutions of a chosen problem were compared"}
-    values = np.array(pairs, dtype=np.float64)
+    known = [pair for pair in both if None not in pair]
+    if not known:
+        why = why_not or "no two solutions of a chosen problem were compared"
+        return {"answer": NOT_MEASURED, "why": why}
+    values = np.array(known, dtype=np.float64)
     # Shares are what the interval is for.
     scale = max(1.0, float(values.max()))
     (gap,) = paired_differences(values[:, :1] / scale, values[:, 1:] / scale)
     chosen, drawn = values.mean(axis=0)
     low, high, least = gap.low * scale, gap.high * scale, LEAST_GAIN * drawn
-    word = f"{GOOD}, with warnings" if warned else GOOD
+    answer = YES
     if low <= 0 or chosen - drawn < least:
-        word = UNDECIDED if low <= 0 and high >= least else HARDLY
-    return {
-        "word": word,
-        "reason": f"{chosen:.3f} {unit} among the chosen solutions of a problem, "
-        f"{drawn:.3f} at random: {chosen - drawn:+.3f} [{low:+.3f}, {high:+.3f}]",
-    }
+        answer = FEW if low <= 0 and high >= least else NO
+    figures = {"chosen": chosen, "random": drawn, "gain": chosen - drawn, "low": low, "high": high}
+    rounded = {name: round(float(value), 5) for name, value in figures.items()}
+    return {"answer": answer, "measure": measure, "problems": len(known), **rounded}
 
 
-def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConfig) -> list[str]:
+def warnings(groups: Mapping[str, Any], summary: RunSummary, config: CurationConfig) -> list[str]:
     """What a reader of the output must know before using it."""
     # Not more than there are: the default number asks for no more.
     most = sum(min(one["problems_wanted"], one["problems_read"]) for one in summary.inputs)
-    wanted = {**found["wanted"], "problems": most}
-    chosen_wrong, all_wrong = found["wrong"]["chosen"], found["wrong"]["candidates"]
+    wanted = {**groups["asked_for"], "problems": most}
+    wrong = _shares(summary, "wrong", "checkable")
     others = other_sources(summary.served)
     said = list(filter(None, (unfit_summarizer(summary), others, summary.not_compared)))
     sharing, problems = len(summary.sharing), len(summary.scores)
@@ -201,7 +192,7 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
             f"and {summary.steps['distinct_steps']:,} of {summary.steps['steps']:,} steps are "
             "distinct: the summaries may not be about their solutions"
         )
-    if None not in (chosen_wrong, all_wrong) and chosen_wrong - all_wrong > MORE_OFTEN_WRONG:
+    if (wrong["chosen"] or 0) - (wrong["candidates"] or 0) > MORE_OFTEN_WRONG:
         said.append("the chosen are wrong more often than the candidates: see --answers")
     for unit, made in (("problems", len(summary.chosen)), ("solutions", summary.num_selected)):
         if made < wanted.get(unit, 0):
@@ -209,6 +200,12 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
                 f"only {made:,} of {wanted[unit]:,} {unit} could be chosen; left out, each with "
                 f"its reason in rejects.jsonl: {summary.left_out()}"
             )
+    known_wrong = (Reason.INCORRECT, Reason.WRONG_ANSWER)
+    usable, read = (sum(getattr(one, name) for one in summary.scores) for name in USABLE)
+    read -= sum(groups["solutions_left_out"].get(reason, 0) for reason in known_wrong)
+    if usable < LEAST_USABLE * read:
+        left_out = summary.left_out()
+        said.append(f"only {usable:,} of {read:,} solutions could be used; left out: {left_out}")
     checks = [summary.candidates[name] for name in CHECKS]
     if unchecked := too_many_unchecked(checks, summary.unread):
         said.append(unchecked)
@@ -261,18 +258,13 @@ def _of_chat_steps(distance: str | None, config: CurationConfig) -> bool:
     return by_steps and asks_chat_model(config.summarizer)
 
 
-def _reading(value: float | None, summary: RunSummary, config: CurationConfig) -> str | None:
-    """What a median distance means, as far as that is known."""
-    if value is None:
-        return None
-    distance = measured_by(config)
-    curve = summary.curves.get("rpd" if distance == "rpd" else "")
-    by_chat = _of_chat_steps(distance, config)
-    if not summary.own_curves and not conditions_hold(summary.written):
-        return OTHER_TEXTS if by_chat else TOGETHER
-    if curve is not None:
-        return curve.in_words(value)
-    return None if by_chat else TOGETHER
+def _meaning(value: float | None, curve: Calibration | None) -> str | None:
+    """What a median distance means, as far as labelled pairs of such texts say."""
+    return None if value is None or curve is None else curve.phrase(value)
+
+
+def _name(distance: str) -> str:
+    return "mean RPD" if distance == "rpd" else f"mean `{distance}` distance"
 
 
 def _strategies(summary: RunSummary) -> dict[str, Any]:
@@ -289,7 +281,7 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
             "agreement": _mean(summary.agreements),
             "most_frequent": "; ".join(often),
         }
-    curve = summary.curves.get("")
+    curve = summary.curve
     counted = [one.strategies for one in summary.scores if one.strategies is not None]
     if curve is None or not counted:
         return {}

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.config import GROUPS, CurationConfig
+from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.engines import Engine, score_in_shards
 from rpd_datasets.curation.folder import Journal, check_folder, partial_folder, reject_to
@@ -33,7 +33,7 @@ from rpd_datasets.curation.scoring import (
     scoring_fingerprint,
     solution_order,
 )
-from rpd_datasets.curation.summary import RunSummary, curves
+from rpd_datasets.curation.summary import RunSummary, evidence_of, measured_by
 from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import IN_MEMORY, Source
 from rpd_datasets.judging.judges import Judgement
@@ -72,10 +72,11 @@ class RunOptions:
     language: str | None = option(
         None, "their language, for the card, e.g. en (default: likewise)", metavar="CODE"
     )
-    calibration: str | None = option(
+    evidence: str | None = option(
         None,
-        "what labelled pairs say of another encoder, as rpd compare-metrics --calibrate writes it: "
-        "strategies are then counted by it, and distances said in words, in the report, too",
+        "figures of your own for the card, as rpd compare-metrics --write-evidence writes them: "
+        "how well the distance tells strategies apart, and what it means",
+        group="evidence",
         metavar="FILE",
     )
     preset: str | None = hidden(None, "the name of a training set of the paper, for the card")
@@ -127,9 +128,11 @@ def curate_folder(
         result = folder / "result"
         shutil.rmtree(result, ignore_errors=True)  # half of an earlier attempt
         result.mkdir()
+        names = models.embedder.name, models.summarizer.name
+        evidence = evidence_of(config, *names, options.evidence)
         summary = RunSummary(
-            curves=curves(config, models.embedder.name, options.calibration),
-            own_curves=options.calibration is not None,
+            evidence=evidence,
+            curve=evidence.curve(distance_of(config.solutions) or measured_by(config)),
             not_compared=options.contamination.not_compared if options.contamination else "",
         )
         # Reading runs ahead of scoring by as much as is in flight. Each of the two writes in an
@@ -145,7 +148,7 @@ def curate_folder(
         if work.undone is not None:
             raise BudgetSpent(
                 f"the budget is spent: {models.flows[0].spending.said()}. {work.undone.line()}. "
-                "Replies so far are kept: the same command with a larger budget goes on"
+                "Replies so far are kept: run the same command with a larger budget to continue"
             )
         options.on_stage("Writing")
         if not summary.chosen:

@@ -16,8 +16,9 @@ from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.language import PROGRAM, written_in
 from rpd_datasets.problem import Problem
 from rpd_metric.arrays import MatrixRows, nan_for_none
-from rpd_metric.distance.calibration import Calibration, calibration
+from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.distance.measured import CHAT, EvidenceTable, encoder_name, read_evidence
 from rpd_metric.reasons import with_option
 from rpd_metric.steps.summarizers import asks_chat_model
 
@@ -60,7 +61,6 @@ class Choice(NamedTuple):
 
     num_chosen: int
     distance: Both  # mean of their pairs by RPD, or without steps by the distance that chose
-    own: Both  # the same by the distance that chose, where one did
     # How many they are worth by the chances of their pairs; where a chat model sorted the solutions
     # how many there are, and what to expect of a draw.
     strategies: Both = (None, None)
@@ -93,19 +93,17 @@ def measured_by(config: CurationConfig) -> str | None:
     return "rpd" if config.reads_steps else distance_of(config.solutions)
 
 
-def curves(
-    config: CurationConfig, embedder: str, path: str | None = None
-) -> dict[str, Calibration | None]:
-    """What labelled pairs say of RPD, and of the distance that chooses (`""`; RPD where none does).
+def evidence_of(
+    config: CurationConfig, embedder: str, summarizer: str, path: str | None = None
+) -> EvidenceTable:
+    """What is known of the distances of a run, by the packaged table and a file of one's own.
 
-    `path` names a file of curves of the user's own.
+    The encoder and the summarizer are those that were loaded, by name.
     """
-    chat, dimensions = asks_chat_model(config.summarizer), config.truncate_dim
-    choosing = distance_of(config.solutions) or measured_by(config)
-    return {
-        name: calibration(distance, embedder, chat=chat, path=path, truncate_dim=dimensions)
-        for name, distance in (("rpd", "rpd"), ("", choosing))
-    }
+    choices = {config.problems, config.solutions, measured_by(config)}
+    names = {*choices, *(distance_of(choice) for choice in choices if choice)}
+    steps = CHAT if asks_chat_model(config.summarizer) else summarizer
+    return read_evidence(path).about(names, encoder_name(embedder, config.truncate_dim), steps)
 
 
 @dataclass
@@ -138,9 +136,9 @@ class RunSummary:
     ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
     agreements: list[float] = field(default_factory=list)  # of two passes, by problem
     names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
-    curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
+    evidence: EvidenceTable = field(default_factory=EvidenceTable)  # of the run's distances
+    curve: Calibration | None = None  # of the distance that chooses: it counts strategies
     not_compared: str = ""  # with which benchmarks, in words
-    own_curves: bool = False  # whether they are from a file of the user's own
 
     def add(self, problem: Problem, scored: Scored) -> None:
         """Take a problem in that was scored."""
@@ -201,10 +199,8 @@ class RunSummary:
             taken = [one for index in selected if (one := scored.strategies[index]) is not None]
             strategies = len(set(taken)), _of_a_draw(groups, len(selected))
             self.names.update(scored.strategy_names[one] for one in taken)
-        by_rpd, by_own = config.reads_steps, distance_of(config.solutions) is not None
-        distance = means(scored.matrix if by_rpd else scored.chosen_by)
-        own = means(scored.chosen_by) if by_own else distance
-        self.choices.append(Choice(len(selected), distance, own, strategies))
+        distance = means(scored.matrix if config.reads_steps else scored.chosen_by)
+        self.choices.append(Choice(len(selected), distance, strategies))
 
     def left_out(self) -> str:
         """The most frequent reasons, for a line."""
@@ -227,8 +223,8 @@ class RunSummary:
         """The effective number of strategies among solutions: as a chat model sorted them, or by
         the chances of their pairs."""
         number = scored.num_strategies
-        if not scored.strategies and (curve := self.curves.get("")) is not None:
-            number = curve.effective_strategies(nan_for_none(scored.chosen_by), among)
+        if not scored.strategies and self.curve is not None:
+            number = self.curve.effective_strategies(nan_for_none(scored.chosen_by), among)
         return None if number is None else round(number, 4)
 
 

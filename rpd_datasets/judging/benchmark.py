@@ -38,6 +38,7 @@ from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence
+from rpd_metric.distance.measured import CHAT, EvidenceTable, Measurement
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import gather
 from rpd_metric.models.concurrency import run
@@ -83,6 +84,25 @@ class Comparison:
     disputed: int
     possible: float  # the share of problems with a differing pair
     num_triples: int  # problems in which the choice of three matters
+
+    def evidence(self, *, embedder: str, chat: bool, texts: str, data: str) -> EvidenceTable:
+        """The figures as rows of the table of evidence.
+
+        Args:
+            embedder, chat: The encoder, and whether a chat model is the summarizer.
+            texts, data: See [`~rpd_metric.distance.measured.Measurement`].
+        """
+        measured, curves = [], []
+        for result in self.results:
+            steps = CHAT if result.steps == GIVEN or (result.steps and chat) else result.steps
+            row = (result.distance, embedder, steps, texts)
+            pooled = result.figures["pooled"]
+            if pooled.value is not None and pooled.low is not None and pooled.high is not None:
+                figures = round(pooled.value, 3), round(pooled.low, 3), round(pooled.high, 3)
+                measured.append(Measurement(*row, *figures, data))
+            if curve := result.calibration:
+                curves.append(replace(curve, embedder=embedder, steps=steps, texts=texts))
+        return EvidenceTable(tuple(measured), tuple(curves))
 
     def tables(self) -> list[list[Row]]:
         """The figures, their paired differences to RPD, and the chances at some distances."""

@@ -22,8 +22,8 @@ from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.problem import UNNAMED, strategy_labels
 from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Line
 from rpd_datasets.report.measures import Case, Pair
-from rpd_metric.distance.calibration import Calibration, calibration
-from rpd_metric.steps.summarizers import SUMMARIZERS
+from rpd_metric.distance.calibration import Calibration
+from rpd_metric.distance.measured import EvidenceTable
 
 # By distance, where labelled pairs tell what it means.
 Curves = Mapping[str, Calibration | None]
@@ -75,20 +75,8 @@ def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) 
 
 def curves_of(folder: CuratedFolder) -> Curves:
     """What tells what RPD and the distance that chose mean, where anything does."""
-    manifest, names = folder.manifest, {"rpd", folder.chosen_by}
-    behind = {name: distance_of(name) for name in names}
-    if "calibration" in manifest:  # the user's own, which the run was read by
-        own = {curve["distance"]: Calibration(**curve) for curve in manifest["calibration"]}
-        return {name: own.get(behind[name] or "") for name in names}
-    return {
-        name: calibration(
-            behind[name],
-            manifest["embedder"]["name"],
-            chat=manifest["summarizer"]["name"] not in SUMMARIZERS,
-            truncate_dim=manifest["options"]["truncate_dim"],
-        )
-        for name in names
-    }
+    table = EvidenceTable.of(folder.manifest["evidence"])
+    return {name: table.curve(distance_of(name)) for name in {"rpd", folder.chosen_by}}
 
 
 def _pack(value: Any) -> str:

@@ -17,24 +17,20 @@ import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from rpd_datasets.account import outcome_lines
+from rpd_datasets.account import made_lines, outcome_lines
 from rpd_datasets.commands import printable
 from rpd_datasets.config import distance_of
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
 from rpd_datasets.report.contents import CuratedFolder, Line, funnel
 from rpd_datasets.report.measures import Measures
-from rpd_metric.distance.calibration import TOGETHER, UNKNOWN
-from rpd_metric.distance.distances import DISTANCES
-from rpd_metric.steps.summarizers import SUMMARIZERS
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
 STYLES = ("temml/temml.css", "style.css")
 
 
 def _distances(folder: CuratedFolder, measures: Measures) -> list[Line]:
-    """The distributions of distances on one axis, the one that chose first, with figures for their
-    captions; `picked` is the median of the chosen pairs."""
+    """The distributions of distances on one axis, the one that chose first."""
     pairs = [pair for case in measures.cases for pair in case.pairs]
     chose, by_other = folder.chosen_by, len(measures.choosing) > 0
     kinds = [
@@ -47,10 +43,8 @@ def _distances(folder: CuratedFolder, measures: Measures) -> list[Line]:
     for name, colour, values, of_chosen in kinds:
         picked = [value for value in of_chosen if value is not None]
         svg = charts.histogram(values, picked, upper, x_label=name, y_label="pairs", kind=colour)
-        line = {"name": name, "svg": svg, "quantiles": np.quantile(values, (0, 0.25, 0.5, 0.75, 1))}
-        line["chose"] = colour == "accent" and distance_of(chose) is not None
-        line["picked"] = float(np.median(picked)) if picked else None
-        lines.append(line)
+        by_it = colour == "accent" and distance_of(chose) is not None
+        lines.append({"name": name, "svg": svg, "chose": by_it})
     return lines
 
 
@@ -86,14 +80,11 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         [line["score"] for line in lines if line["score"] is not None]
         for lines in (folder.scores, [line for line in folder.scores if line["rank"] is not None])
     )
-    # To look at a log is no choice.
-    is_choice = folder.word == "chosen"
-    verdict = manifest.get("outcome", {}).get("verdict") if is_choice else None
     context = {
         "archive": packed,
         "shortened": packed.limits != LIMITS[0],
-        "verdict": verdict,
-        "outcome": outcome_lines(manifest, folder.word)[bool(verdict) :],
+        "outcome": outcome_lines(manifest, folder.word),
+        "made": made_lines(manifest, folder.word),
         "word": folder.word,
         "manifest": manifest,
         "options": options,
@@ -101,7 +92,9 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "scored_by": distance_of(options["problems"]) or "rpd",
         "embedder": measures.embedder,
         "same_embedder": measures.embedder == manifest["embedder"]["name"],
-        "readings": _readings(folder, with_rpd=len(measures.rpd) > 0),
+        "scales": [
+            (curve.distance, curve.scale()) for curve in curves_of(folder).values() if curve
+        ],
         "funnel": {unit: funnel(folder, unit) for unit in ("problem", "solution")},
         "distances": _distances(folder, measures),
         "scores": charts.scores_chart(scored, chosen) if scored else None,
@@ -117,20 +110,6 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "num_picked": sum(len(case.pairs) for case in measures.cases),
     }
     return render_document("page.html", context, STYLES, SCRIPTS)
-
-
-def _readings(folder: CuratedFolder, *, with_rpd: bool) -> list[tuple[str, str]]:
-    """By the name of each distance that is shown, the scale to read it by, or how to make one."""
-    names = {"rpd": "RPD"} if with_rpd else {}
-    if distance_of(folder.chosen_by) is not None:
-        names.setdefault(folder.chosen_by, folder.chosen_by)
-    curves, readings = curves_of(folder), []
-    chat = folder.manifest["summarizer"]["name"] not in SUMMARIZERS
-    for name, title in names.items():
-        by_chat = chat and DISTANCES[distance_of(name) or name].reads_steps
-        unknown = UNKNOWN if by_chat else TOGETHER
-        readings.append((title, curve.scale() if (curve := curves[name]) else unknown))
-    return readings
 
 
 def _hash(text: str) -> str:

@@ -1,32 +1,20 @@
 """What a distance means: the chance that two solutions at this distance differ in strategy.
 
 A logistic curve for each distance and encoder, fitted to pairs of solutions with strategy labels;
-`calibration.json` holds those of the bundled encoder. A chance depends on how common several
-strategies are: in the sets that these were fitted to, 16 % of the pairs differ. `rpd
-compare-metrics FILE --calibrate OUT` fits curves for another encoder.
+the table of evidence (`measured.json`) holds those of the bundled encoder. A chance depends on how
+common several strategies are: in the sets that these were fitted to, 16 % of the pairs differ.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.errors import InputError
-
-UNKNOWN = (
-    "what such distances mean is not known for this encoder: rpd compare-metrics LABELLED "
-    "--calibrate FILE finds out"
-)
-
-TOGETHER = "a difference in wording and method together"
 
 # Up to which chance each phrase holds.
 _PHRASES = (
@@ -51,6 +39,7 @@ class Calibration:
         steps (`str`): `"chat"` where a chat model made the steps, `"extractive"`, or `""` where it
             reads none.
         pairs (`int`): Labelled pairs that it was fitted to.
+        texts (`str`): The kind of text, see [`~rpd_metric.distance.measured.Measurement`].
         error (`float`, *optional*): Mean gap between chance and share, in ten bins, on pairs that
             were left out of the fit: of the packaged curves the largest over three sets left out
             in turn, of others over five folds of the problems together.
@@ -63,6 +52,7 @@ class Calibration:
     slope: float
     pairs: int
     error: float | None = None
+    texts: str = "en"
 
     def chance(self, distance: float) -> float:
         """The chance that a pair at this distance differs in strategy."""
@@ -108,56 +98,6 @@ class Calibration:
         same = 1 - 1 / (1 + np.exp(-np.clip(odds, -700, 700)))
         np.fill_diagonal(same, 1)
         return float(len(keep) ** 2 / same.sum())
-
-
-def calibration(
-    distance: str | None,
-    embedder: str,
-    *,
-    chat: bool,
-    path: str | None = None,
-    truncate_dim: int | None = None,
-) -> Calibration | None:
-    """The curve of a distance as it was made, or `None` where nobody has labelled pairs for it, or
-    where its words did not hold on them all: without a chat model's steps they do not.
-
-    Args:
-        distance, embedder, chat: Its name (rules that compare nothing have no curve), whose vectors
-            it compared, and whether a chat model made the steps that it may read.
-        path (`str`, *optional*): A file of curves, as `rpd compare-metrics --calibrate` writes it;
-            the packaged ones if unset.
-        truncate_dim (`int`, *optional*): Cut vectors are another encoder's: they have no curve.
-
-    >>> calibration("strategy", "minilm", chat=True).in_words(0.41)
-    '0.41: almost surely the same method'
-    >>> calibration("pieces", "minilm", chat=False)
-    """
-    known = _read(path)
-    if distance is None or distance not in DISTANCES or truncate_dim is not None:
-        return None
-    made_by = "chat" if chat else "extractive"
-    return known.get((distance, embedder, made_by if DISTANCES[distance].reads_steps else ""))
-
-
-def reading(distance: float, curve: Calibration | None, *, chat: bool = True) -> str:
-    """A sentence without its full stop: what the distance means and by what."""
-    if curve is None:
-        return UNKNOWN if chat else TOGETHER
-    return f"by labelled pairs with {curve.embedder}, {curve.in_words(distance)}"
-
-
-def _read(path: str | None) -> dict[tuple[str, str, str], Calibration]:
-    packaged = files("rpd_metric.distance").joinpath("calibration.json")
-    try:
-        text = (Path(path) if path else packaged).read_text(encoding="utf-8")
-        found = [Calibration(**entry) for entry in json.loads(text)]
-    except OSError as error:
-        raise InputError(f"cannot read the curves {path}: {error.strerror or error}") from error
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"{path} has no curves; rpd compare-metrics FILE --calibrate OUT writes some"
-        ) from error
-    return {(one.distance, one.embedder, one.steps): one for one in found}
 
 
 def fit_curve(distances: npt.ArrayLike, different: npt.ArrayLike) -> tuple[float, float]:

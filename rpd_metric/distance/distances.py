@@ -34,11 +34,18 @@ class Distance:
     function: Callable[[Evidence], Matrix]
     reads: tuple[str, ...]  # the kinds of texts it is given; see [`Evidence`]
     description: str  # a noun phrase for cards and the terminal: "the distance is ..."
+    sees: str = "what its author does not say"  # a noun phrase: "it measures ..."
+    sees_extracts: str | None = None  # the same, if no chat model wrote the steps that it reads
+    encoder: str | None = None  # its own, if it compares no vectors of the run's
 
     @property
     def reads_steps(self) -> bool:
         """Whether the steps matter to it."""
         return any(kind in STEP_KINDS for kind in self.reads)
+
+    def measures(self, *, chat: bool) -> str:
+        """What it sees; `chat` says whether a chat model wrote the steps."""
+        return self.sees if chat or self.sees_extracts is None else self.sees_extracts
 
     def __call__(self, evidence: Evidence) -> Matrix:
         """The `(k, k)` distances between a problem's `k` solutions.
@@ -88,19 +95,23 @@ def _random(evidence: Evidence) -> Matrix:
     return upper + upper.T
 
 
+TOGETHER = "wording and method together"
+_METHODS = ("the methods that the steps describe, and their wording", TOGETHER)
 _OURS = (
-    Distance("rpd", _rpd, ("steps",), "RPD, between the steps of two solutions"),
+    Distance("rpd", _rpd, ("steps",), "RPD, between the steps of two solutions", *_METHODS),
     Distance(
         "rpd_first",
         partial(_rpd, ties="first"),
         ("steps",),
         "RPD, between the steps of two solutions, the first asking where both have equally many",
+        *_METHODS,
     ),
     Distance(
         "strategy",
         strategy,
         ("steps",),
         "`strategy`, this project's own distance between the steps of two solutions",
+        *_METHODS,
     ),
     Distance(
         "combined",
@@ -108,6 +119,7 @@ _OURS = (
         ("steps", "statement", "pieces", "methods"),
         "`combined`, this project's own: `strategy` between steps, and a quarter of what the texts "
         "say",
+        *_METHODS,
     ),
     Distance(
         "pieces",
@@ -115,6 +127,7 @@ _OURS = (
         ("statement", "pieces", "methods"),
         "`pieces`, this project's own: two solutions' texts in pieces of 40 words, and the methods "
         "they name",
+        TOGETHER,
     ),
     Distance(
         "taught",
@@ -122,12 +135,15 @@ _OURS = (
         ("taught", "taught statement", "expressions"),
         "`taught`, this project's own: two solutions' texts in pieces of 40 words, read by an "
         "encoder that was taught what a strategy is, and the expressions that they pass through",
+        TOGETHER,
+        encoder="taught",
     ),
     Distance(
         "summary",
         partial(_of_one_text, "summary"),
         ("summary",),
         "the cosine distance between embeddings of two solutions' joined steps",
+        *_METHODS,
     ),
     Distance(
         "raw",
@@ -135,13 +151,15 @@ _OURS = (
         ("text",),
         "the cosine distance between embeddings of two solutions' texts, as far as the encoder "
         "reads them",
+        TOGETHER,
     ),
     Distance(
         "raw_chunks",
         _raw_chunks,
         ("chunks",),
         "the cosine distance between mean embeddings of two solutions' texts, piece by piece",
+        TOGETHER,
     ),
-    Distance("random", _random, (), "a draw for each pair of solutions"),
+    Distance("random", _random, (), "a draw for each pair of solutions", "nothing"),
 )
 DISTANCES = Registry("distance", Distance, {one.name: one for one in _OURS}, "rpd.distances")

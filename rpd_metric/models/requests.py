@@ -167,7 +167,7 @@ class Spending:
 
     def used_up(self) -> BudgetSpent:
         """The error that ends the run."""
-        more = "replies so far are kept, and the same command with a larger budget goes on"
+        more = "replies so far are kept: run the same command with a larger budget to continue"
         return BudgetSpent(f"the budget is spent: {self.said()}; {more}")
 
     def said(self) -> str:

@@ -1,6 +1,7 @@
 """Scripts of benchmarks, small: distances with an encoder of words, curation, the report's page."""
 
 import importlib
+import json
 import os
 import random
 import re
@@ -14,7 +15,7 @@ from parts.browser import chromium_paths
 from parts.rows import write_rows
 from parts.scripted import WordCounts
 from rpd_datasets.report import read_curated, write_report
-from rpd_metric.distance.calibration import calibration
+from rpd_metric.distance.measured import EvidenceTable
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("factor the polynomial", "chase the angle", "count cases")
@@ -77,7 +78,7 @@ def test_the_script_of_make_distances_runs_from_its_command_line(
     perfect = "1.000 [1.000, 1.000]"
     assert f"| groups | {' | '.join([perfect] * 6)} | - | - |" in printed
     assert f"| groups | {' | '.join([perfect] * 3)} | - |" in printed
-    curve = calibration("strategy", "minilm", chat=True, path=curves)
+    curve = EvidenceTable.of(json.loads(Path(curves).read_text())).curve("strategy")
     assert curve.chance(0) < 0.5 < curve.chance(1)
 
 

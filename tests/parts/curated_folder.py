@@ -105,10 +105,18 @@ def _manifest(scores, rows, rejects, options) -> dict[str, Any]:
         for reject in rejects
     )
     defaults = {"problems": "rpd", "solutions": "rpd", "selection": "maxmin", "ties": "mean"}
-    defaults |= {"num_samples": None, "seed": 0, "dtype": "float32", "truncate_dim": None}
+    defaults |= {"completeness": "rules", "require_complete": True, "num_samples": None}
+    defaults |= {"seed": 0, "dtype": "float32", "truncate_dim": None}
     return {
         "format": MANIFEST_FORMAT,
-        "input": {"name": "rows.jsonl", "layout": "grouped"},
+        "input": {"name": "rows.jsonl", "layout": "grouped", "fingerprint": "f"},
+        "mixed_in": [],
+        "used": {"summarizer": True, "embedder": True, "judge": False},
+        "judge": None,
+        "decontaminated": None,
+        "rules": {"problems": "ranked", "solutions": "the furthest"},
+        "outcome": {},
+        "evidence": {"measured": [], "curves": []},
         "options": defaults | options,
         "summarizer": {"name": "extractive"},
         "embedder": {"name": "hash"},

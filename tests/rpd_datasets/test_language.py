@@ -11,8 +11,8 @@ from rpd_datasets.cli import main
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.language import OTHER_TEXTS, written_in
-from rpd_metric.distance.calibration import TOGETHER
+from rpd_datasets.language import written_in
+from rpd_metric.distance.distances import TOGETHER
 
 ENGLISH = (
     "Pair the first number with the last one: each of the 50 pairs adds up to 101, so it is 5050.",
@@ -64,8 +64,8 @@ def test_translated_solutions_stay_and_a_run_says_what_its_distances_count(
     assert (curated.folder / "rejects.jsonl").read_bytes() == b""
     assert curated.manifest["counts"]["solutions_chosen"] == 3 * len(rows)
     assert any("in several languages" in said for said in outcome["warnings"]) == mixed
-    reading = outcome["median_distance"]["reading"]
-    assert reading == TOGETHER, "without a chat model no words are calibrated"
+    assert outcome["median"]["means"] is None, "without a chat model no words are calibrated"
+    assert outcome["distance"]["sees"].startswith(TOGETHER)
 
 
 @pytest.mark.parametrize(("texts", "calibrated"), [(ENGLISH, True), (GERMAN, False)])
@@ -77,5 +77,7 @@ def test_scores_are_put_into_words_where_labelled_pairs_tell_what_they_mean(
     with FakeTGI(reply=summary) as server:
         line = ["score", str(file), "--json", "--distance", "strategy"]
         assert main([*line, "--summarizer", f"tgi:{server.url}"]) == 0
-    said = json.loads(capsys.readouterr().out)["reading"]
-    assert said.startswith("by labelled pairs with minilm") if calibrated else said == OTHER_TEXTS
+    found = json.loads(capsys.readouterr().out)
+    assert (found["means"] is not None) == calibrated
+    said = "with an AUROC of 0.899" if calibrated else "not measured on texts in 'de'"
+    assert said in found["measures"]

@@ -19,8 +19,8 @@ sys.path += [str(wheel) for wheel in Path(__file__).parent.glob("rpd_metric-*.wh
 import gradio as gr
 import numpy as np
 
-from rpd_metric.distance.calibration import TOGETHER, calibration
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
+from rpd_metric.distance.measured import CHAT, read_evidence
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
@@ -101,11 +101,9 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         lines += ["", f"**{', '.join(short)}: {warning}**"]
     pairs = list(combinations(range(len(names)), 2))
     # Steps that somebody wrote are nearer to a language model's than to the extractive ones.
-    curve = calibration("rpd", "minilm", chat=kind == STEPS)
-    lines.append("")
-    if curve is None:
-        lines.append(f"Such a distance is {TOGETHER}.")
-    else:
+    evidence = read_evidence().about(["rpd"], "minilm", CHAT if kind == STEPS else "extractive")
+    lines += ["", f"RPD measures {evidence.describe('rpd', 'en')}."]
+    if curve := evidence.curve("rpd", "en"):
         for a, b in pairs:
             lines.append(f"- {names[a]} and {names[b]}, {curve.in_words(float(matrix[a, b]))}")
         lines += ["", f"A scale to read it by, from competition problems: {curve.scale()}."]

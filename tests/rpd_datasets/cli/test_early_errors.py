@@ -61,7 +61,7 @@ SINGLE = [
     ("curate", "good", ["--near-duplicate", "2"], "--near-duplicate must"),
     ("curate", "good", ["--limit", "0"], "--limit must"),
     ("curate", "good", ["--decisions", "none.json"], "none.json"),
-    ("curate", "good", ["--calibration", "none.json"], "none.json"),
+    ("curate", "good", ["--evidence", "none.json"], "none.json"),
     ("curate", "good", ["--decontaminate", "none.jsonl"], "none.jsonl"),
     ("curate", "good", ["--mix", "none.jsonl"], "There is no file"),
     ("curate", "good", ["--mix", "sample:0"], "asks for no problems"),

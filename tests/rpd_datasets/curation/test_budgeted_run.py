@@ -1,4 +1,4 @@
-"""A run whose budget is spent: it says what is missing, and goes on."""
+"""A run whose budget is spent: it says what is missing, and continues."""
 
 from __future__ import annotations
 

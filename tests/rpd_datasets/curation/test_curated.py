@@ -23,6 +23,7 @@ from rpd_datasets import (
     load_curated,
     rpd_curate,
 )
+from rpd_datasets.account import better_line
 from rpd_datasets.cli import main
 from rpd_metric.errors import InputError, OutputError
 
@@ -105,7 +106,7 @@ def test_a_file_name_is_text_in_the_cards_tables(bare, tmp_path):
     write_rows(tmp_path / name, some_rows())
     made = curate_dataset(bare, tmp_path / "out", CONFIG, mixed=[(tmp_path / name, 2)])
     shown = r"a\|b \<img src=x> \`c\` [d\](e) \*f\* \$g\$.jsonl"
-    assert f"| Mixed in | {shown} (2 problems chosen, by themselves) |" in made.card.text
+    assert f"| Mixed in | {shown} (2 problems chosen, by themselves), read as" in made.card.text
     rows = [line for line in made.card.text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
 
@@ -168,11 +169,12 @@ def test_a_folder_is_loaded_again_with_data_training_rows_card_and_manifest_and_
     assert curated.sft[0]["completion"][0]["content"] == first["solutions"][first["selected"][0]]
     assert curated.card.data.license == "mit"
     assert curated.manifest["counts"]["problems_chosen"] == 4
-    first, second, third = repr(curated).splitlines()
-    verdict = curated.manifest["outcome"]["verdict"]
-    assert first == f"Curated('{tmp_path / 'out'}'): {verdict['word']} ({verdict['reason']})"
+    first, second, third, fourth = repr(curated).splitlines()
+    assert first == f"Curated('{tmp_path / 'out'}')"
+    better = better_line(curated.manifest["outcome"]["better_than_random"])
+    assert third == f"Better than random: {better}"
     assert second == "4 of 7 problems, 8 of 25 solutions, chosen by taught"
-    assert ".report()" in third
+    assert ".report()" in fourth
     shown = curated._repr_html_()
     assert f"<li dir=auto>{curated.dataset[0]['problem']}</li>" in shown
     assert "<script>" not in replace(curated, folder=tmp_path / "out")._repr_html_()

@@ -107,9 +107,7 @@ def test_ctrl_c_and_sigterm_end_in_one_line_and_leave_nothing_running(stop, clus
     os.killpg(run.pid, stop)
     _, err = run.communicate(timeout=300)
     assert run.returncode == 130, err
-    assert after_the_bar(err) == (
-        "rpd curate: interrupted; run the same command again to go on where it stopped"
-    )
+    assert after_the_bar(err) == ("rpd curate: interrupted; run the same command again to continue")
     wait_until(lambda: not actors_on(cluster.head))
 
 

@@ -97,8 +97,8 @@ def test_names_are_on_the_card_the_page_and_the_terminal(rows, tmp_path, capsys)
     name = found["most_frequent"].partition(" (")[0]
     assert f": {name}" in printed
     card = (tmp_path / "out" / "README.md").read_text()
-    assert f"12 solutions, {found['a_problem']:.1f} strategies a problem" in card
-    assert "AUROC of 0.98, and of 1.00 where wording misleads, read by a large model" in card
+    assert f"a problem {found['a_problem']:.3g}, in a random choice" in card
+    assert "the strategies that the chat model names; tells strategies apart with" in card
     with FakeTGI(reply=summary) as server:
         line = ["score", str(rows), "--summarizer", f"tgi:{server.url}", "--distance", "rpd"]
         assert main([*line, "--store", str(tmp_path / "replies.sqlite"), "--json"]) == 0

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from parts.kill_loop import write_problems
-from rpd_datasets.account import outcome_lines
+from rpd_datasets.account import FEW, NO, YES, better_line, outcome_lines
+from rpd_datasets.cli import main
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.curated import curate_dataset
-from rpd_datasets.curation.models import Models
-from rpd_datasets.curation.outcome import FEW, GOOD, HARDLY, UNKNOWN, counts, outcome, verdict
+from rpd_datasets.curation.curated import curate_dataset, load_curated
+from rpd_datasets.curation.models import Models, load_models
+from rpd_datasets.curation.outcome import better_than_random, counts, outcome
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, curves
+from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, evidence_of
 from rpd_datasets.filters.answer_checks import CHECKS
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
-from rpd_metric.errors import InputError
+from rpd_metric.distance.distances import DISTANCES, TOGETHER, Distance
+from rpd_metric.distance.measured import EvidenceTable, Measurement
 from rpd_metric.models.chat import ChatReply
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.kinds import load_embedder
@@ -41,7 +44,7 @@ MATRIX = [
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
     inputs = [{"rows_read": 3, "problems_wanted": 4, "problems_read": 3}]
-    choices = [Choice(2, (0.6, 0.4), (0.3, 0.1)), Choice(2, (0.5, 0.4), (0.3, 0.1))]
+    choices = [Choice(2, (0.6, 0.4)), Choice(2, (0.5, 0.4))]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
         "inputs": inputs,
@@ -49,12 +52,13 @@ def a_run(**changes) -> RunSummary:
         "chosen": [0, 1],
         "choices": choices,
         "drops": drops,
-        "candidates": Counter(right=9, wrong=1, not_checked=2, checkable=12),
-        "chosen_known": Counter(right=3, wrong=2, checkable=5),
+        "candidates": Counter(right=9, wrong=1, not_checked=2, checkable=12, solutions=12),
+        "chosen_known": Counter(right=3, wrong=2, checkable=5, solutions=6),
         "unread": ["5 smoots"],
         "steps": Counter(asked=12, accepted=9),
         "refused": ["no_steps: empty"],
-        "curves": curves(CurationConfig(), "minilm"),
+        "marked_by": Counter(reference=3),
+        "evidence": evidence_of(CurationConfig(), "minilm", "extractive"),
     }
     return RunSummary(**{**values, **changes})
 
@@ -68,7 +72,6 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     run.add_choice(scored, [2, 0], CurationConfig())
     (found,) = run.choices
     assert (found.num_chosen, found.distance) == (2, (0.6, pytest.approx(0.4)))
-    assert found.own == found.distance
     assert [run.chosen_known[name] for name in (*CHECKS, "checkable")] == [1, 1, 0, 2]
     assert (run.num_selected, run.selected_tokens) == (2, [1, 1])
 
@@ -76,22 +79,27 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
 def test_the_numbers_of_a_run_are_shown_in_lines():
     run = a_run()
     found = outcome(run, CurationConfig())
-    assert found["median_distance"] == {
-        "by": "rpd",
+    assert found["median"] == {
+        "of": "rpd",
         "selected_by": "taught",
         "chosen": 0.55,
         "random": 0.4,
         "all_problems": 0.3,
-        "reading": "a difference in wording and method together",
+        "means": None,
     }
-    assert (found["right"]["chosen"], found["right"]["candidates"]) == (0.6, 0.75)
+    assert found["answers"]["chosen"] == {"right": 3, "wrong": 2, "not_checked": 1}
     assert found["solutions_left_out"] == {"duplicate": 1, "no_steps": 3}
     lines = outcome_lines({"counts": counts(run), "outcome": found})
-    assert ("Steps", "asked 12, accepted 9") in lines
-    assert ("Wanted", "problems 4") in lines
-    assert ("Right", "candidates 75 %, chosen 60 %") in lines
-    assert ("Not checked", "candidates 16.7 %, chosen 0 %") in lines
-    assert ("Answers", "right 9, wrong 1, not checked 2") in lines
+    named = dict(lines)
+    assert [name for name, _ in lines[:2]] == ["Answers", "Better than random"]
+    assert named["Answers"].startswith("3 right (50.0%), 2 wrong (33.3%), 1 could not be checked")
+    assert named["Better than random"].startswith(f"{FEW} (2) for a verdict: mean RPD 0.550 among")
+    assert named["Median RPD"] == (
+        "0.550 between the chosen solutions of a problem, random 0.400, in all problems 0.300; "
+        "selected by `taught`"
+    )
+    assert named["Distance"].startswith("`taught` measures ")
+    assert (named["Steps"], named["Asked for"]) == ("asked 12, accepted 9", "problems 4")
     warned = [said for name, said in lines if name == "Warning"]
     assert len(warned) == 4
     assert warned[0].endswith("9 of 12 summaries could be used. no_steps: empty")
@@ -103,22 +111,21 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     )
 
 
-def test_a_file_of_curves_of_ones_own_takes_the_place_of_the_packaged_ones(tmp_path):
-    own = [asdict(Calibration("pieces", "st:another", "", -6.0, 10.0, 99))]
-    (tmp_path / "own.json").write_text(json.dumps(own))
-    config = CurationConfig(embedder="st:another")
-    found = curves(config, "st:another", str(tmp_path / "own.json"))
-    assert (found["rpd"], found[""].chance(0.6), found[""].pairs) == (None, 0.5, 99)
-    # What the run says in words is by that file, too.
-    read = outcome(a_run(curves=found), config)["median_distance"]["reading"]
-    assert read == "a difference in wording and method together"
-    rpd = Calibration("rpd", "st:another", "extractive", 50.0, 0.0, 9)
-    read = outcome(a_run(curves={**found, "rpd": rpd}), config)["median_distance"]["reading"]
-    assert read.endswith(": almost surely another method")
-    (tmp_path / "bad.json").write_text('[{"a": 1}]')
-    for name in ("bad.json", "none.json"):
-        with pytest.raises(InputError, match="curves"):
-            curves(config, "st:another", str(tmp_path / name))
+def test_ones_own_evidence_is_on_ones_own_card(tmp_path):
+    own = EvidenceTable(
+        (Measurement("rpd", "st:another", "extractive", "en", 0.7, 0.6, 0.8, "20 problems of x"),),
+        (Calibration("rpd", "st:another", "extractive", 50.0, 0.0, 9),),
+    )
+    (tmp_path / "own.json").write_text(json.dumps(own.as_dict()))
+    config = CurationConfig(embedder="st:another", problems="rpd", solutions="rpd")
+    for path, words in ((tmp_path / "own.json", "0.700 [0.600, 0.800] on 20"), (None, "not meas")):
+        evidence = evidence_of(config, "st:another", "extractive", path)
+        found = outcome(a_run(evidence=evidence), config)
+        assert words in found["distance"]["sees"]
+        assert (found["median"]["means"] == "almost surely another method") == (path is not None)
+    # It is about English texts.
+    german = outcome(a_run(evidence=evidence, written=Counter(de=9)), config)
+    assert (german["median"]["means"], "not measured" in german["distance"]["sees"]) == (None, True)
 
 
 def test_an_english_encoder_on_another_language_is_said_with_one_that_reads_it():
@@ -134,7 +141,7 @@ def test_an_english_encoder_on_another_language_is_said_with_one_that_reads_it()
 
 
 def test_a_problem_counts_its_pairs_by_the_distance_that_chose():
-    run = RunSummary(curves={"": Calibration("pieces", "minilm", "", -6.0, 12.0, 10)})
+    run = RunSummary(curve=Calibration("pieces", "minilm", "", -6.0, 12.0, 10))
     steps, far = [["x"]] * 4, [[0.0, 2.0], [2.0, 0.0]]
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [])
     chances = [1 / (1 + np.exp(6 - 12 * distance)) for distance in (0.2, 0.6, 0.4)]
@@ -226,34 +233,109 @@ def test_steps_that_problems_share_are_counted_and_warned_of():
 
 
 @pytest.mark.parametrize(
-    ("gain", "spread", "problems", "word"),
+    ("gain", "spread", "problems", "answer"),
     [
-        (0.20, 0.05, 30, GOOD),
-        (0.015, 0.01, 300, HARDLY),  # surely larger than nothing, and next to nothing
-        (0.0, 0.01, 300, HARDLY),
-        (-0.1, 0.05, 30, HARDLY),
-        (0.10, 0.40, 8, "too few problems to tell"),
-        (0.20, 0.05, 1, "too few problems to tell"),
+        (0.20, 0.05, 30, YES),
+        (0.015, 0.01, 300, NO),  # surely larger than nothing, and hardly
+        (0.0, 0.01, 300, NO),
+        (-0.1, 0.05, 30, NO),
+        (0.10, 0.40, 8, FEW),
+        (0.20, 0.05, 1, FEW),
     ],
 )
-def test_a_choice_is_good_where_it_surely_and_clearly_beats_a_draw(gain, spread, problems, word):
+def test_a_choice_is_better_where_it_surely_and_clearly_beats_a_draw(
+    gain, spread, problems, answer
+):
     rng = np.random.default_rng(1)
     drawn = rng.uniform(0.3, 0.4, problems)
     noise = rng.normal(0, spread, problems)
     chosen = np.clip(drawn + gain + noise - noise.mean(), 0, 2)
-    found = verdict(list(zip(chosen, drawn, strict=True)), "rpd", usable=9, read=9)
-    assert found["word"] == word
-    assert f"{chosen.mean():.3f} rpd among the chosen" in found["reason"]
-    low, high = map(float, found["reason"].partition("[")[2].rstrip("]").split(", "))
-    assert low <= (chosen - drawn).mean() + 5e-4
-    assert high >= (chosen - drawn).mean() - 5e-4
+    found = better_than_random(list(zip(chosen, drawn, strict=True)), "mean RPD")
+    assert (found["answer"], found["problems"]) == (answer, problems)
+    assert f"mean RPD {chosen.mean():.3f} among the chosen" in better_line(found)
+    assert found["low"] - 5e-4 <= (chosen - drawn).mean() <= found["high"] + 5e-4
+    if problems == 1:
+        assert better_line(found).startswith("too few problems (1) for a verdict: ")
 
 
-def test_warnings_too_few_solutions_and_nothing_to_compare_have_words_of_their_own():
-    pairs = [(2.6, 2.0), (2.5, 2.1), (2.8, 2.0)] * 4
-    assert verdict(pairs, "strategies", usable=5, read=9)["word"] == GOOD
-    warned = verdict(pairs, "strategies", usable=5, read=9, warned=True)
-    assert warned["word"] == "good, with warnings"
-    few = verdict(pairs, "strategies", usable=4, read=9, left_out="no_steps (5)")
-    assert few == {"word": FEW, "reason": "4 of 9 could be used; left out: no_steps (5)"}
-    assert verdict([], "rpd", usable=9, read=9)["word"] == UNKNOWN
+def test_what_selected_does_not_judge_and_nothing_to_compare_is_said():
+    config = CurationConfig(problems="rpd", solutions="rpd")
+    line = better_line(outcome(a_run(), config)["better_than_random"])
+    assert line == "not measured (not independent: `rpd` also selected)"
+    assert better_than_random([], "strategies")["answer"] == "not measured"
+    assert better_than_random([(None, 0.2)], "mean RPD")["answer"] == "not measured"
+    scores = [ProblemScore("k", "r:1", 0.5, 0.3, 20, 3, 10.0)]
+    said = outcome(a_run(scores=scores), CurationConfig())["warnings"]
+    assert "only 3 of 20 solutions could be used; left out: no_steps 3" in " ".join(said)
+
+
+class Vowels:
+    """The encoder of docs/extending.md: it counts vowels."""
+
+    name = "letters"
+
+    def encode(self, texts):
+        return np.array([[text.count(vowel) for vowel in "aeiou"] for text in texts], np.float32)
+
+
+def length(evidence):
+    """How much two solutions differ in length."""
+    sizes = np.array([sum(map(len, texts)) for texts in evidence.texts["text"]], dtype=float)
+    return 1 - np.minimum.outer(sizes, sizes) / np.maximum.outer(sizes, sizes)
+
+
+LENGTH = Distance("length", length, ("text",), "the difference in length", "the length of texts")
+
+
+@pytest.mark.parametrize(
+    ("encoder", "distance", "sees"),
+    [
+        ("letters", "pieces", f"{TOGETHER}; not measured with the encoder letters"),
+        ("static", "pieces", f"{TOGETHER}; not measured with the encoder static, cut to 4 dimens"),
+        ("minilm", "length", "the length of texts; not measured with the encoder minilm"),
+        ("minilm", "pieces", f"{TOGETHER}; tells strategies apart with an AUROC of 0.859 [0.801, "),
+    ],
+)
+def test_a_card_claims_what_was_measured_of_this_distance_and_encoder_and_nothing_else(
+    encoder, distance, sees, tmp_path, monkeypatch
+):
+    monkeypatch.setitem(DISTANCES._ours, "length", LENGTH)
+    embedder = "minilm" if encoder == "letters" else encoder
+    dimensions = 4 if encoder == "static" else None
+    config = CurationConfig(
+        num_problems=3,
+        num_solutions=2,
+        embedder=embedder,
+        truncate_dim=dimensions,
+        problems=distance,
+        solutions=distance,
+    )
+    models = load_models(config)
+    if encoder == "letters":
+        models = replace(models, embedder=Vowels())
+    curated = curate_dataset("sample", tmp_path / "out", config, models=models)
+    assert curated.manifest["outcome"]["distance"]["sees"].startswith(sees)
+    card, page = curated.card.text, curated.report().page.read_text(encoding="utf-8")
+    for text in (card, html.unescape(page).replace("\n", " ")):
+        assert f"measures {sees}".split(" [")[0] in text.replace("`", "").replace("\\", "")
+        assert ("AUROC" in text) == ("AUROC" in sees)
+
+
+def test_terminal_page_and_report_have_one_median_of_a_folder(tmp_path, capsys):
+    out = tmp_path / "out"
+    assert main(["curate", "sample", "--limit", "8", "--num-problems", "4", "-o", str(out)]) == 0
+    curated = load_curated(out)
+    (median,) = re.findall(r"Median RPD +(0\.\d+)", printed := capsys.readouterr().out)
+    assert float(median) == round(curated.manifest["outcome"]["median"]["chosen"], 3)
+    assert main(["report", str(out)]) == 0
+    again = capsys.readouterr().out
+    page = (out / "report.html").read_text(encoding="utf-8")
+    for text in (again, page, curated.card.text):
+        found = re.findall(r"(?i)median rpd(?:</dt><dd>| \| | +)(\d\.\d+)", text)
+        assert found == [median]
+    # All lines are the same, in all three places.
+    for name, said in outcome_lines(curated.manifest):
+        words = " ".join(f"{name} {said}".split())
+        assert words in " ".join(printed.split()), "the terminal"
+        assert words in " ".join(again.split())
+        assert said in html.unescape(page), "the page"

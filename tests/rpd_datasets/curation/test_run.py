@@ -99,7 +99,10 @@ def test_a_budget_is_spent_over_all_problems_and_the_manifest_says_so(rows, tmp_
     }
     found = made.manifest
     assert found["options"]["num_samples"] == num_samples
-    assert found["outcome"]["wanted"] == {"problems": len(made.dataset), "solutions": num_samples}
+    assert found["outcome"]["asked_for"] == {
+        "problems": len(made.dataset),
+        "solutions": num_samples,
+    }
     short = "solutions could be chosen"
     assert (short in " ".join(found["outcome"]["warnings"])) == (num_samples > usable)
 

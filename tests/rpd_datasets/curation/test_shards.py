@@ -167,7 +167,7 @@ def test_when_the_run_is_killed_its_processes_go_too_and_the_next_run_goes_on(
 @pytest.mark.parametrize(
     ("stop", "status", "says"),
     [
-        (lambda run, _: os.killpg(run.pid, signal.SIGINT), 130, "to go on where it stopped"),
+        (lambda run, _: os.killpg(run.pid, signal.SIGINT), 130, "to continue"),
         (lambda _, workers: workers[0].kill(), 1, "a worker process was killed"),
     ],
 )

@@ -28,7 +28,7 @@ TEXTS = tuple(
 )
 SILENT = (*TEXTS, "We cut it in two and then")
 MARKS = {"correctness_math_verify": [False, True, True, None], "answer": "1/2"}
-WRONG, FEW, UNKNOWN = "wrong_answer", "minority_answer", "correctness_unknown"
+WRONG, FEW, UNKNOWN = "wrong_answer", "rare_answer", "correctness_unknown"
 
 
 @pytest.mark.parametrize(

@@ -172,13 +172,13 @@ def test_rpd_curate_applies_them_and_says_what_went(tmp_path):
 
     rejects = read_lines(out / "rejects.jsonl")
     assert sorted((row["reason"], row["solution_index"]) for row in rejects) == [
+        ("admits_mistake", 3),
         ("contaminated", None),
-        ("floundering", 3),
         ("rejected_by_hand", 0),
         ("wrong_answer", 4),
     ]
     manifest = (out / "manifest.json").read_text()
     outcome = json.loads(manifest)["outcome"]
     left_out = outcome["solutions_left_out"]
-    assert (left_out["wrong_answer"], left_out["floundering"]) == (1, 1)
+    assert (left_out["wrong_answer"], left_out["admits_mistake"]) == (1, 1)
     assert str(tmp_path) not in manifest

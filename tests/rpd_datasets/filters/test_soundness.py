@@ -69,7 +69,7 @@ def test_rules_or_a_judge_leave_out_what_failed_and_nobody_does_until_asked():
     )
     assert filter_problem(problem, off, count).kept == (0, 1, 2)
     found = filter_problem(problem, rules, count)
-    assert found.reasons == ("floundering", "", "")
+    assert found.reasons == ("admits_mistake", "", "")
     assert "mistake" in found.details[0]
     with pytest.raises(InputError, match="asks a chat model about each solution"):
         filter_problem(problem, llm, count)

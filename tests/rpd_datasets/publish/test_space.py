@@ -63,7 +63,7 @@ def test_a_space_holds_metric_card_and_page_and_brings_the_package_along(capsys,
     for one in wanted:
         assert one.specifier.contains(metadata.version(one.name), prereleases=True), str(one)
     with zipfile.ZipFile(wheel) as packed:
-        for name in ("rpd_metric/distance/calibration.json", "rpd_datasets/cli/space.py"):
+        for name in ("rpd_metric/distance/measured.json", "rpd_datasets/cli/space.py"):
             assert packed.read(name) == (ROOT / name).read_bytes()
 
 

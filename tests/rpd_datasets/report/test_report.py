@@ -24,6 +24,7 @@ from rpd_datasets.report.charts import draw_card_figures, palette
 from rpd_datasets.report.contents import funnel
 from rpd_datasets.report.measures import measure
 from rpd_datasets.selection.decisions import read_decisions
+from rpd_metric.distance.measured import CHAT, read_evidence
 from rpd_metric.errors import InputError
 
 EVIL = (
@@ -264,15 +265,16 @@ def test_the_distance_that_chose_is_shown_beside_rpd_and_read_by_labelled_pairs(
     row = a_row(distance_matrix=CHOSEN_BY)
     folder = write_folder(tmp_path / "curated", [row], solutions="strategy")
     page = the_page(folder)
-    assert "strategy, a difference in wording and method together" in words(page)
     assert "step matches of this report with" not in words(page)
     _, (problem,) = embedded(page)
     assert problem["distances"][0] == [0, 125, None, 375]
     assert "distance_matrix" not in problem["carried"]
     assert problem["pairs"][0]["says"] is None  # no pairs were labelled with this encoder
-    chose = "Distance strategy, by which solutions were chosen: quartiles 0.188, 0.250 , 0.312"
-    assert 0 < words(page).find(chose) < words(page).find(" RPD: quartiles")
-    change_manifest(folder, embedder={"name": "minilm"}, summarizer={"name": "Qwen/Qwen3-14B"})
+    chose = "Distance strategy, by which solutions were chosen"
+    assert chose in words(page)
+    evidence = read_evidence().about(["rpd", "strategy"], "minilm", CHAT).as_dict()
+    made_by = {"embedder": {"name": "minilm"}, "summarizer": {"name": "Qwen/Qwen3-14B"}}
+    change_manifest(folder, evidence=evidence, **made_by)
     page = the_page(folder)
     assert "step matches of this report with hash : matches need not" in words(page)
     (pair,) = embedded(page)[1][0]["pairs"]
@@ -322,16 +324,18 @@ def test_53_000_problems_stay_readable_and_the_sample_is_stated(tmp_path):
 
 def test_the_verdict_stands_at_the_top_and_a_log_is_no_choice(tmp_path):
     folder = write_folder(tmp_path / "curated", [a_row()])
-    change_manifest(folder, outcome={"verdict": {"word": "good", "reason": "2.6 <strategies>"}})
+    answers = {"by": "", "chosen": {"right": 0, "wrong": 0, "not_checked": 3}}
+    why = {"answer": "not measured", "why": "<pieces>"}
+    change_manifest(folder, outcome={"answers": answers, "better_than_random": why})
     page = the_page(folder)
-    verdict = '<p class="verdict"><b>Good</b> 2.6 &lt;strategies&gt;</p>'
+    verdict = '<p class="verdict"><b>Better than random</b> not measured (&lt;pieces&gt;)</p>'
     assert page.index("<h1>") < page.index(verdict) < page.index('id="filters"')
     assert "1 of 1 problems chosen" in words(page).replace(" 1 of", "1 of")
     log = replace(read_curated(folder, 9), word="picked")
     write_report(log, tmp_path / "log.html", None)
     shown = words((tmp_path / "log.html").read_text())
     assert "problems picked" in shown
-    assert "Verdict" not in shown
+    assert "Better than random" not in shown
     assert not re.search(r"chosen (problem|solution)|(problem|solution)s chosen", shown)
 
 
@@ -423,7 +427,8 @@ def test_a_file_of_solutions_gets_a_page_of_the_right_ones(tmp_path, capsys):
     file = write_rows(tmp_path / "samples.jsonl", [row])
     assert main(["report", str(file), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["problems_shown"], result["problems_chosen"], result["pairs"]) == (1, 1, 3)
-    assert (result["embedder"], result["median_rpd"] > 0) == ("minilm", True)
+    names = ("problems_shown", "problems_chosen", "pairs_shown")
+    assert [result[name] for name in names] == [1, 1, 3]
+    assert (result["embedder"], result["outcome"]["median"]["chosen"] > 0) == ("minilm", True)
     _, (problem,) = embedded((tmp_path / "samples-report.html").read_text())
     assert problem["solutions"][1]["dropped"] == "incorrect"

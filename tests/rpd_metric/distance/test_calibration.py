@@ -1,22 +1,20 @@
 """Calibration: chances that fit their pairs, phrases, and the number of strategies they imply."""
 
+import itertools
 import json
-from dataclasses import asdict, replace
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from rpd_metric.distance.calibration import (
-    TOGETHER,
-    Calibration,
-    calibration,
-    calibration_error,
-    fit_curve,
-    reading,
-)
+from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
+from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.distance.measured import CHAT, EvidenceTable, Measurement, read_evidence
 from rpd_metric.errors import InputError
 
+ROOT = Path(__file__).resolve().parents[3]
 CURVE = Calibration("own", "minilm", "", intercept=-6.0, slope=12.0, pairs=10)
 
 
@@ -51,32 +49,66 @@ def test_the_effective_number_counts_strategies_by_their_chances():
 
 @pytest.mark.parametrize("distance", ["combined", "strategy", "rpd"])
 def test_the_bundled_encoder_has_curves_that_rise_and_say_their_error(distance):
-    curve = calibration(distance, "minilm", chat=True)
+    table = read_evidence()
+    curve = table.about([distance], "minilm", CHAT).curve(distance, "en")
     assert curve.chance(0.1) < 0.1 < 0.8 < curve.chance(0.9)
     assert 0 < curve.error < 0.3
-    assert calibration(distance, "st:another/encoder", chat=True) is None
-    assert calibration(distance, "minilm", chat=True, truncate_dim=64) is None
+    for made in (("st:another/encoder", CHAT), ("minilm, cut to 64 dimensions", CHAT)):
+        assert table.about([distance], *made) == EvidenceTable((), (), *made)
+    assert table.about([distance], "minilm", "extractive").curves == ()
 
 
-def test_without_a_chat_model_nothing_is_said_of_methods_alone():
-    for distance in ("pieces", "raw", "rpd"):
-        assert calibration(distance, "minilm", chat=False) is None
-    assert reading(0.4, None, chat=False) == TOGETHER
-    assert "not known for this encoder" in reading(0.4, None, chat=True)
-
-
-def test_what_compares_nothing_has_no_curve_and_a_curve_of_ones_own_replaces_the_packaged(tmp_path):
-    assert (
-        calibration("llm", "minilm", chat=False) is calibration(None, "minilm", chat=True) is None
-    )
+def test_a_table_of_ones_own_is_above_the_packaged_and_must_be_one(tmp_path):
+    figures = Measurement("pieces", "minilm", "", "en", 0.6, 0.5, 0.7, "9 problems of mine")
     file = tmp_path / "own.json"
-    file.write_text(json.dumps([asdict(replace(CURVE, distance="pieces"))]))
-    own = calibration("pieces", "minilm", chat=True, path=str(file))
-    assert (own.intercept, own.in_words(0.5)) == (-6.0, "0.50: the same method or another")
-    assert own.scale().startswith("the chance of another method at a distance of 0.1: 1%, 0.3: 8%")
-    for text in ("[1]", "not JSON", '[{"a": 1}]'):
+    file.write_text(json.dumps(EvidenceTable((figures,), (CURVE,)).as_dict()))
+    own = read_evidence(file)
+    assert (own.measured[0], own.curve("own")) == (figures, CURVE)
+    assert "0.600 [0.500, 0.700] on 9" in own.about(["pieces"], "minilm", "").describe(
+        "pieces", "en"
+    )
+    assert CURVE.in_words(0.5) == "0.50: the same method or another"
+    assert CURVE.scale().startswith(
+        "the chance of another method at a distance of 0.1: 1%, 0.3: 8%"
+    )
+    for text in ("[1]", "not JSON", '{"measured": [{"a": 1}], "curves": []}', "{}"):
         file.write_text(text)
-        with pytest.raises(InputError, match="has no curves"):
-            calibration("pieces", "minilm", chat=True, path=str(file))
-    with pytest.raises(InputError, match="cannot read the curves"):
-        calibration("pieces", "minilm", chat=True, path=str(tmp_path / "gone"))
+        with pytest.raises(InputError, match="has no evidence; rpd compare-metrics"):
+            read_evidence(file)
+    with pytest.raises(InputError, match="cannot read the evidence"):
+        read_evidence(tmp_path / "gone")
+
+
+def test_figures_count_for_the_texts_that_they_were_measured_on():
+    table = read_evidence().about(["pieces", "strategy"], "minilm", "sentences")
+    assert "0.859" in table.describe("pieces", "en")
+    assert "0.552 [0.483, 0.619] on 48 problems whose wording misleads" in table.describe(
+        "pieces", "en"
+    )
+    assert "0.457" in table.describe("pieces", "program")
+    assert table.describe("pieces", "de").endswith("not measured on texts in 'de'")
+    assert table.describe("strategy", "en").endswith(
+        "not measured with the encoder minilm and with steps by sentences"
+    )
+
+
+def test_every_distance_says_what_it_sees():
+    said = {name: distance.measures(chat=False) for name, distance in DISTANCES.items()}
+    assert "what its author does not say" not in said.values()
+    assert said["rpd"] == said["pieces"] == "wording and method together"
+    assert DISTANCES["rpd"].measures(chat=True) != said["rpd"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/distances.md"])
+def test_the_tables_of_the_docs_are_rows_of_the_table_of_evidence(page):
+    lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+    figures = re.compile(r"(\d\.\d{3})\**(?: \[(\d\.\d{3}), (\d\.\d{3})\])?")
+    start = next(n for n, line in enumerate(lines) if "misleads" in line and line.startswith("|"))
+    known = {(row.auroc, row.low, row.high) for row in read_evidence().measured}
+    rows = list(itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2 :]))
+    assert len(rows) >= 5
+    for line in rows:
+        cells = [cell for cell in map(figures.search, line.split("|")) if cell]
+        assert len(cells) == 3
+        for figure, low, high in (cell.groups() for cell in cells):
+            assert (float(figure), float(low or figure), float(high or figure)) in known, line
