@@ -146,7 +146,9 @@ class Progress:
         left = self._task.time_remaining
         if not self._warned and left and self._task.completed >= TIMED and left > LONG_SECONDS:
             self._warned = True
-            self.write(f"{self._counted()}{self._ahead()}. rpd plan INPUT compares encoders; Ctrl-C is safe")
+            self.write(
+                f"{self._counted()}{self._ahead()}. rpd plan INPUT compares encoders; Ctrl-C is safe"
+            )
 
     def read(self, rows: int) -> None:
         """Set the number of rows read, shown until the first problem is done."""

@@ -22,6 +22,7 @@ from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import counts, outcome
 from rpd_datasets.curation.parquet import FOLDERS, SFT_CONFIG, SHARD
 from rpd_datasets.curation.run import RunOptions
+from rpd_datasets.curation.scoring import without_groups
 from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.inputs.source import InputSpec
@@ -126,6 +127,7 @@ def _content(
     """What the manifest and the card say of a run."""
     contamination = options.contamination
     inputs = [one | {"name": public_name(one["name"])} for one in summary.inputs]
+    by = without_groups(config) if summary.untrusted else config
     curves = {curve.distance: asdict(curve) for curve in summary.curves.values() if curve}
     judge = models.judges.chat.model if models.judges and config.asks_judge else None
     return {
@@ -144,7 +146,7 @@ def _content(
             "name": public_name(models.count_tokens.name),
             "estimated": models.count_tokens.estimated,
         },
-        "rules": {"problems": problem_rule(config), "solutions": solution_rule(config)},
+        "rules": {"problems": problem_rule(by), "solutions": solution_rule(by)},
         "counts": counts(summary),
         "outcome": outcome(summary, config),
         **({"calibration": list(curves.values())} if summary.own_curves else {}),

@@ -14,7 +14,7 @@ import numpy as np
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
 from rpd_datasets.curation.provenance import other_sources, sources_line
-from rpd_datasets.curation.summary import RunSummary, measured_by
+from rpd_datasets.curation.summary import Both, RunSummary, measured_by
 from rpd_datasets.filters.answer_checks import (
     CHECKS,
     UNCHECKED,
@@ -123,13 +123,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     if config.num_samples is not None:
         found["wanted"]["solutions"] = config.num_samples
     found["warnings"] = warnings(found, summary, config)
-    # By named strategies where a chat model sorted the solutions, else by a distance.
-    pairs, unit = [one.own for one in summary.choices], f"mean distance ({distance})"
-    if chose is not None:
-        unit = f"mean distance (measured with {chose}, which also chose)"
-    if any(one.strategies[1] for one in summary.choices):
-        pairs, unit = [one.strategies for one in summary.choices], "strategies"
-        unit += " (measured with groups, which also chose)" * (config.solutions == GROUPS)
+    pairs, unit, unmeasured = _judged_by(summary, config)
     wrong = sum(left_out["solution"][one] for one in (Reason.INCORRECT, Reason.WRONG_ANSWER))
     said = verdict(
         [(chosen, drawn) for chosen, drawn in pairs if chosen is not None and drawn is not None],
@@ -138,8 +132,23 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         read=sum(one.num_solutions for one in summary.scores) - wrong,
         left_out=summary.left_out(),
         warned=bool(found["warnings"]),
+        unmeasured=unmeasured,
     )
     return {"verdict": said, **found}
+
+
+def _judged_by(summary: RunSummary, config: CurationConfig) -> tuple[list[Both], str, str]:
+    """What judges the choice, never what chose: its figures and their unit, or why nothing does."""
+    distance, chose = measured_by(config), distance_of(config.solutions)
+    if config.asks_groups:
+        if summary.untrusted:
+            return [], "", f"the reader's groups are not trusted: {summary.trust.in_words()}"
+        if config.solutions != GROUPS:
+            return [choice.strategies for choice in summary.choices], "strategies (groups)", ""
+    if chose is not None and chose == distance:
+        return [], "", f"`{chose}` selected the solutions, and nothing else compared them"
+    unit = f"mean distance ({distance}; selected by {config.solutions})"
+    return [choice.distance for choice in summary.choices], unit, ""
 
 
 def verdict(
@@ -150,6 +159,7 @@ def verdict(
     read: int,
     left_out: str = "",
     warned: bool = False,
+    unmeasured: str = "",
 ) -> dict[str, str]:
     """Whether a choice is worth more than a draw: a `word`, and the `reason` for it.
 
@@ -160,6 +170,7 @@ def verdict(
         usable, read (`int`): How many solutions could be used, of how many that are not wrong.
         left_out (`str`): The most frequent reasons for the others.
         warned (`bool`): Whether there are warnings, so that good is not all there is to say.
+        unmeasured (`str`): Why there are no pairs.
 
     >>> found = verdict([(2.4, 2.0), (2.5, 2.1), (2.8, 2.1)] * 3, "strategies", usable=9, read=9)
     >>> found["word"], found["reason"].partition(": ")[0]
@@ -169,7 +180,8 @@ def verdict(
         said = f"{usable:,} of {read:,} could be used; left out: {left_out}"
         return {"word": FEW, "reason": said}
     if not pairs:
-        return {"word": UNKNOWN, "reason": "no two solutions of a chosen problem were compared"}
+        none = "no two solutions of a chosen problem were compared"
+        return {"word": UNKNOWN, "reason": unmeasured or none}
     values = np.array(pairs, dtype=np.float64)
     # Shares are what the interval is for.
     scale = max(1.0, float(values.max()))
@@ -239,7 +251,12 @@ def warnings(found: Mapping[str, Any], summary: RunSummary, config: CurationConf
         reasons = ", ".join(f"{reason} ({n})" for reason, n in refused.most_common())
         said.append(
             f"the strategies of {sum(refused.values()):,} problems are not known: {reasons}. They "
-            "count as one each, and the distance `strategy` alone chose their solutions"
+            "rank as the average problem, and `strategy` alone selected their solutions"
+        )
+    if summary.untrusted and summary.sorted_problems:
+        said.append(
+            "the chat model's groups are not trusted, and `strategy` selected instead: "
+            f"{summary.trust.in_words()}. Take a larger model"
         )
     return said
 
@@ -287,6 +304,10 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
             "a_problem": _mean(shown),
             "in_a_random_choice": _mean(drawn),
             "agreement": _mean(summary.agreements),
+            "reader_auroc": summary.trust.auroc,
+            "reader_problems": summary.trust.num_problems,
+            "reader_needs": summary.trust.needed,
+            "reader_trusted": "no" if summary.untrusted or not summary.trust.earned else "yes",
             "most_frequent": "; ".join(often),
         }
     curve = summary.curves.get("")

@@ -18,6 +18,7 @@ from rpd_datasets.problem import Problem
 from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.calibration import Calibration, calibration
 from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.distance.trust import ReaderTrust
 from rpd_metric.reasons import with_option
 from rpd_metric.steps.summarizers import asks_chat_model
 
@@ -44,6 +45,7 @@ class ProblemScore:
     problem_score: float | None = None
     diverse: bool | None = None
     strategies: float | None = None  # the effective number among its usable solutions
+    groups_auroc: float | None = None  # of `strategy` against a chat model's groups
     statement: str = ""  # the beginning of the problem's text, to know it by
 
 
@@ -60,7 +62,6 @@ class Choice(NamedTuple):
 
     num_chosen: int
     distance: Both  # mean of their pairs by RPD, or without steps by the distance that chose
-    own: Both  # the same by the distance that chose, where one did
     # How many they are worth by the chances of their pairs; where a chat model sorted the solutions
     # how many there are, and what to expect of a draw.
     strategies: Both = (None, None)
@@ -137,6 +138,7 @@ class RunSummary:
     sorted_problems: int = 0  # by a chat model, into strategies
     ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
     agreements: list[float] = field(default_factory=list)  # of two passes, by problem
+    untrusted: list[str] = field(default_factory=list)  # inputs that groups did not decide
     names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
     curves: dict[str, Calibration | None] = field(default_factory=dict)  # see `curves`
     not_compared: str = ""  # with which benchmarks, in words
@@ -156,6 +158,7 @@ class RunSummary:
                 problem_score=scored.problem_score,
                 diverse=scored.diverse,
                 strategies=self.strategies(scored),
+                groups_auroc=scored.groups_auroc,
                 statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
             )
         )
@@ -201,10 +204,13 @@ class RunSummary:
             taken = [one for index in selected if (one := scored.strategies[index]) is not None]
             strategies = len(set(taken)), _of_a_draw(groups, len(selected))
             self.names.update(scored.strategy_names[one] for one in taken)
-        by_rpd, by_own = config.reads_steps, distance_of(config.solutions) is not None
-        distance = means(scored.matrix if by_rpd else scored.chosen_by)
-        own = means(scored.chosen_by) if by_own else distance
-        self.choices.append(Choice(len(selected), distance, own, strategies))
+        distance = means(scored.matrix if config.reads_steps else scored.chosen_by)
+        self.choices.append(Choice(len(selected), distance, strategies))
+
+    @property
+    def trust(self) -> ReaderTrust:
+        """How far the reader's groups are trusted, by all problems."""
+        return ReaderTrust.of(score.groups_auroc for score in self.scores)
 
     def left_out(self) -> str:
         """The most frequent reasons, for a line."""

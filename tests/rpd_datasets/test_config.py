@@ -8,7 +8,7 @@ import pytest
 from datasets.fingerprint import Hasher
 
 from rpd_datasets.config import PROBLEM_CHOICES, CurationConfig
-from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.judging.metric_comparison import compare_metrics
 from rpd_datasets.presets import PRESETS
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_metric.errors import InputError

@@ -57,8 +57,8 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
     # The card has the ending block, too.
     card = DatasetCard.load(out / "README.md")
     verdict = manifest["outcome"]["verdict"]
-    assert verdict["word"] == "good"
-    assert "taught" in verdict["reason"]
+    assert verdict["word"] == "too few problems to tell"
+    assert "mean distance (rpd; selected by taught)" in verdict["reason"]
     assert f"**{verdict['word'].capitalize()}**: {verdict['reason']}." in card.text
     first, *lines = outcome_lines(manifest)
     assert first == ("Verdict", f"{verdict['word']}: {verdict['reason']}")
@@ -70,7 +70,7 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
     assert following == f"Next: rpd report {out}"
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(shlex.split(following)[2:]) == 0  # as typed
-    assert "<b>Good</b>" in (out / "report.html").read_text()
+    assert "<b>Too few problems to tell</b>" in (out / "report.html").read_text()
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
     assert len(datasets.load_dataset(str(out), split="train")) == 4
 

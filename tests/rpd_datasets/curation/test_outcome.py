@@ -41,7 +41,7 @@ MATRIX = [
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
     inputs = [{"rows_read": 3, "problems_wanted": 4, "problems_read": 3}]
-    choices = [Choice(2, (0.6, 0.4), (0.3, 0.1)), Choice(2, (0.5, 0.4), (0.3, 0.1))]
+    choices = [Choice(2, (0.6, 0.4)), Choice(2, (0.5, 0.4))]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
         "inputs": inputs,
@@ -68,7 +68,6 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     run.add_choice(scored, [2, 0], CurationConfig())
     (found,) = run.choices
     assert (found.num_chosen, found.distance) == (2, (0.6, pytest.approx(0.4)))
-    assert found.own == found.distance
     assert [run.chosen_known[name] for name in (*CHECKS, "checkable")] == [1, 1, 0, 2]
     assert (run.num_selected, run.selected_tokens) == (2, [1, 1])
 
