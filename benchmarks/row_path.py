@@ -22,7 +22,7 @@ from typing import Any
 
 from datasets import Dataset
 
-from rpd_datasets import CurationConfig, curate_dataset, rpd_curate
+from rpd_datasets import CurationConfig, curate_dataset
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_problem
 from rpd_datasets.problem import Problem

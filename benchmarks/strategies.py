@@ -47,10 +47,11 @@ from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.distances import DISTANCES, load_distance
-from rpd_metric.distance.diversity import group_distances, score_by_groups
+from rpd_metric.distance.diversity import effective_number, group_distances
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.distance.measured import EvidenceTable
 from rpd_metric.distance.strategy import TAUGHT_SHARES, half_linked, taught_parts
+from rpd_metric.distance.trust import groups_auroc, scores_by_groups
 from rpd_metric.metrics.matrices import gather
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run
@@ -226,10 +227,13 @@ class Problems:
     def ranking(self, method: Method) -> dict[str, Floats]:
         """AUROC of "several strategies" by the problems' scores, in every resample."""
         if method == GROUPS_THEN_DISTANCE:
-            pairs = zip(self.groups, self.matrices[STRATEGY], strict=True)
-            found = [score_by_groups(one.groups, matrix) for one, matrix in pairs]
-            order = sorted({score for score in found if score})
-            scores = np.array([order.index(score) if score else -1 for score in found], float)
+            pairs = list(zip(self.groups, self.matrices[STRATEGY], strict=True))
+            values = scores_by_groups(
+                [effective_number(grouping.groups) for grouping, _ in pairs],
+                [groups_auroc(grouping.groups, matrix) for grouping, matrix in pairs],
+                [problem_score(matrix) for _, matrix in pairs],
+            )
+            scores = np.array(values, dtype=float)
         else:
             scores = np.array([problem_score(one) for one in self.matrices[method]], dtype=float)
         # Each problem as one labelled pair of its own.

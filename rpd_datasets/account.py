@@ -43,8 +43,8 @@ def problem_rule(config: CurationConfig) -> str:
     distance = DISTANCES[distance_of(config.problems) or ""].description
     if config.problems == GROUPS:
         return (
-            "ranked by how many equally common strategies the chat model sorts their solutions "
-            f"into, then by Eq. 3; the distance is {distance}"
+            "ranked by the chance that two solutions are in different groups of the chat model, as "
+            f"far as it is trusted, and by Eq. 3; the distance is {distance}"
         )
     return f"ranked by Eq. 3 (largest mean distance of one solution); the distance is {distance}"
 

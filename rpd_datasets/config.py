@@ -169,8 +169,8 @@ class CurationConfig:
     )
     group_passes: int = option(
         1,
-        "for groups: 2 asks twice, in different orders, separates solutions that either reply "
-        "separates, and reports how far the two agree",
+        "for groups: 2 asks twice, in different orders, joins solutions that either reply joins, "
+        "and reports how far the two agree",
         group="choice",
         metavar="N",
     )

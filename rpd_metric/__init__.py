@@ -22,9 +22,9 @@ from rpd_metric.distance.distances import Distance
 from rpd_metric.distance.diversity import (
     div_self_bleu,
     effective_number,
-    score_by_groups,
     strategy_groups,
 )
+from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
 from rpd_metric.errors import (
     InputError,
     MissingExtraError,
@@ -58,6 +58,7 @@ __all__ = [
     "OutputError",
     "PluginError",
     "RPDError",
+    "ReaderTrust",
     "Reason",
     "ReplyError",
     "RequestOptions",
@@ -71,6 +72,7 @@ __all__ = [
     "Summary",
     "div_self_bleu",
     "effective_number",
+    "groups_auroc",
     "mean_pairwise",
     "pass_at_k",
     "problem_score",
@@ -78,7 +80,7 @@ __all__ = [
     "rpd_alignment",
     "rpd_distance",
     "rpd_matrix",
-    "score_by_groups",
+    "scores_by_groups",
     "strategy_groups",
 ]
 

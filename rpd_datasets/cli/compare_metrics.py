@@ -19,11 +19,11 @@ from typing import Any
 
 from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_result, print_table, scoring
+from rpd_datasets.config import Choices
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.judging.metric_comparison import GROUPS, compare_metrics
 from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.rejects import Rejected
-from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.measured import encoder_name
 from rpd_metric.steps.summarizers import asks_chat_model
 
@@ -33,8 +33,12 @@ def add_to(commands: Any) -> None:
     parser = arguments.add_command(commands, _compare, __doc__)
     arguments.add_input(parser)
     add = parser.add_argument
-    help = "distances to compare (default: all), of %(choices)s"
-    add("--methods", nargs="+", choices=DISTANCES, metavar="NAME", help=help)
+    help = (
+        "distances to compare, of %(choices)s (default: all but raw_chunks and combined; groups, "
+        "the chat model's own, with a chat model as --summarizer)"
+    )
+    choices = Choices(GROUPS, *Choices.HIDDEN)
+    add("--methods", nargs="+", choices=choices, metavar="NAME", help=help)
     add("--num-bootstrap", type=int, default=2000, metavar="N", help="number of bootstrap samples")
     add("--seed", type=int, default=0, help="random seed")
     help = "also write the figures and what distances mean by these labels, for --evidence"
@@ -63,6 +67,7 @@ def _compare(args: argparse.Namespace) -> None:
                 num_bootstrap=args.num_bootstrap,
                 on_stage=line.stage,
                 on_problem=done,
+                reader=models.reader,
             )
     if args.write_evidence:
         texts = Counter(written_in(text) for row in rows for text in row["solutions"])

@@ -32,6 +32,7 @@ from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES
+from rpd_metric.distance.trust import ReaderTrust
 from rpd_metric.steps.summarizers import asks_chat_model
 
 
@@ -67,6 +68,7 @@ def _score(args: argparse.Namespace) -> None:
     written = Counter[str]()
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
+    aurocs: list[float | None] = []  # of `strategy` against a chat model's groups
 
     async def score(source: Source) -> None:
         async for problem, scored in score_all(source, config, models):
@@ -76,6 +78,7 @@ def _score(args: argparse.Namespace) -> None:
             marked_by.add(known.get(scored.marked_by))
             written.update(written_in(problem.solutions[place]) for place in scored.usable)
             distances = nan_for_none(scored.chosen_by)
+            aurocs.append(scored.groups_auroc)
             groups = [group for group in scored.strategies if group is not None]
             named = Counter(scored.strategy_names[group] for group in groups)
             problems.append(
@@ -109,6 +112,7 @@ def _score(args: argparse.Namespace) -> None:
         "means": None if mean is None or curve is None else curve.phrase(mean),
         "measures": evidence.describe(name, texts),
         "strategies_a_problem": sum(sorted_ones) / len(sorted_ones) if sorted_ones else None,
+        "reader": ReaderTrust.of(aurocs).in_words() if chat else None,
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),

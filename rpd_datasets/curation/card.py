@@ -21,6 +21,7 @@ from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import counts, outcome
 from rpd_datasets.curation.parquet import FOLDERS, SFT_CONFIG, SHARD
 from rpd_datasets.curation.run import RunOptions
+from rpd_datasets.curation.scoring import without_groups
 from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.inputs.source import InputSpec
@@ -123,6 +124,7 @@ def _content(
     """What the manifest and the card say of a run."""
     contamination = options.contamination
     first, *mixed_in = [one | {"name": public_name(one["name"])} for one in summary.inputs]
+    by = without_groups(config) if summary.untrusted else config
     judge = models.judges.chat.model if models.judges and config.asks_judge else None
     return {
         "input": first,
@@ -141,7 +143,7 @@ def _content(
             "name": public_name(models.count_tokens.name),
             "estimated": models.count_tokens.estimated,
         },
-        "rules": {"problems": problem_rule(config), "solutions": solution_rule(config)},
+        "rules": {"problems": problem_rule(by), "solutions": solution_rule(by)},
         "counts": counts(summary),
         "outcome": outcome(summary, config),
         "evidence": summary.evidence.as_dict(kind_of(summary.written)),

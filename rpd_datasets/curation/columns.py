@@ -33,6 +33,9 @@ COLUMNS: Mapping[str, Column] = {
         "distances", applies=lambda config: config.solution_distance not in (None, "rpd")
     ),
     "num_strategies": Column("num_strategies", applies=lambda config: config.problems == GROUPS),
+    "groups_auroc": Column(
+        "groups_auroc", "float64", applies=lambda config: config.problems == GROUPS
+    ),
     "strategies": Column("strategies", applies=lambda config: config.asks_groups),
     "strategy_names": Column("strategy_names", applies=lambda config: config.asks_groups),
 }

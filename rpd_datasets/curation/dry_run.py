@@ -23,13 +23,12 @@ from rpd_datasets.curation.scoring import JUDGES, choose, left_out, score_proble
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.problem import Problem
-from rpd_metric.errors import ReplyError
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import Replies, RequestKeys, request_key
 from rpd_metric.steps.chat_summarizer import ChatSummarizer
-from rpd_metric.steps.grouping import SAMPLING, StrategyReader
+from rpd_metric.steps.grouping import BATCH, SAMPLING, STRATEGIES_KEY, StrategyReader
 
 # Three to five steps with their analysis; the paper does not say how long its summaries are.
 ASSUMED_REPLY_TOKENS = 400
@@ -37,6 +36,9 @@ ASSUMED_REPLY_TOKENS = 400
 STEPS_TOKENS = 130
 # Finished, sound, diverse: whatever lets the run go on.
 SECOND_CLASS = ChatReply("//boxed{2}", "stop")
+# One strategy, however many solutions are shown.
+ALL_ALIKE = {STRATEGIES_KEY: [{"one strategy": list(range(1, BATCH + 1))}]}
+ONE_STRATEGY = ChatReply(json.dumps(ALL_ALIKE), "stop")
 
 
 class DryRun:
@@ -94,7 +96,7 @@ class DryRun:
         if reader is not None:
             flow = on_the_store(reader.chat.model, "groups", SAMPLING.max_tokens)
             guided = reader.guided
-            reader = _AnySorting(flow, passes=reader.passes, seed=reader.seed, guided=guided)
+            reader = StrategyReader(flow, passes=reader.passes, seed=reader.seed, guided=guided)
         # A plan loads no model: what the student would drop is counted as well.
         self._config = replace(config, filters=replace(config.filters, student=None))
         self._models = replace(
@@ -140,7 +142,7 @@ class DryRun:
             numbers["group_prompt_tokens"] = prompt["groups"]
         sent_at_most = at_most = 0
         for kind, max_tokens in self._max_tokens.items():
-            each = 2 if kind == "summaries" else 1  # the second asks for a repair
+            each = 2 if kind in ("summaries", "groups") else 1  # the second asks for a repair
             worst = requests.worst_case(max_tokens, each)
             replies = missing[kind] * worst.tokens
             at_most += replies
@@ -188,23 +190,14 @@ class _Counting:
         if key not in self._seen:
             self._count.note(self._kind, request)
             self._seen.add(key)
+        if self._kind == "groups":
+            return ONE_STRATEGY
         if self._kind != "summaries":
             return SECOND_CLASS
         words = " step" * (STEPS_TOKENS // 3)
         # Each solution has its own: the same steps in two orders would be one request.
         steps = [first + words for first in (f"First {key[:8]}", "Second", "Third")]
         return ChatReply(json.dumps({"logical_steps": steps}), "stop")
-
-
-class _AnySorting(StrategyReader):
-    """A reader of strategies that goes on whatever the reply is."""
-
-    async def ask(self, request: ChatRequest, batch: Sequence[object]) -> dict[str, list[int]]:
-        """One strategy, where the reply cannot be used."""
-        try:
-            return await super().ask(request, batch)
-        except ReplyError:
-            return {"one strategy": list(range(len(batch)))}
 
 
 class _ReadOnly:

@@ -139,6 +139,8 @@ def _measure(summary: RunSummary, config: CurationConfig) -> tuple[list[Both], s
     distance.
     """
     distance, chose = measured_by(config), distance_of(config.solutions)
+    if config.asks_groups and summary.untrusted:
+        return [], "", f"the reader's groups are not trusted: {summary.trust.in_words()}"
     if config.asks_groups and config.solutions != GROUPS:
         return [choice.strategies for choice in summary.choices], "strategies", ""
     if distance is None or distance == chose:
@@ -236,7 +238,12 @@ def warnings(groups: Mapping[str, Any], summary: RunSummary, config: CurationCon
         reasons = ", ".join(f"{reason} ({n})" for reason, n in refused.most_common())
         said.append(
             f"the strategies of {sum(refused.values()):,} problems are not known: {reasons}. They "
-            "count as one each, and the distance `strategy` alone chose their solutions"
+            "rank as the average problem, and `strategy` alone selected their solutions"
+        )
+    if summary.untrusted and summary.sorted_problems:
+        said.append(
+            "the chat model's groups are not trusted, and `strategy` selected instead: "
+            f"{summary.trust.in_words()}. Take a larger model"
         )
     return said
 
@@ -279,6 +286,10 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
             "a_problem": _mean(shown),
             "in_a_random_choice": _mean(drawn),
             "agreement": _mean(summary.agreements),
+            "reader_auroc": summary.trust.auroc,
+            "reader_problems": summary.trust.num_problems,
+            "reader_needs": summary.trust.needed,
+            "reader_trusted": "no" if summary.untrusted or not summary.trust.earned else "yes",
             "most_frequent": "; ".join(often),
         }
     curve = summary.curve

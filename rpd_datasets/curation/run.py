@@ -32,6 +32,7 @@ from rpd_datasets.curation.scoring import (
     score_problem,
     scoring_fingerprint,
     solution_order,
+    without_groups,
 )
 from rpd_datasets.curation.summary import RunSummary, evidence_of, measured_by
 from rpd_datasets.filters.contamination import Contamination
@@ -42,6 +43,7 @@ from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.selection.budget import shares
 from rpd_datasets.selection.problems import draw_lot, rank
+from rpd_metric.distance.trust import ReaderTrust, scores_by_groups
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.failures import BudgetSpent
@@ -191,7 +193,9 @@ class _Run:
         self.lots: list[str] = []  # the order in which problems are drawn
         self.can_be_chosen: list[bool] = []
         self.picks: dict[int, list[int]] = {}  # by index into the scores
-        self.offers: list[tuple[str, list[float]]] = []  # to a budget, see `spending_order`
+        # To a budget, see `spending_order`; by groups, and for a reader that is not trusted.
+        self.offers = dict[str, list[tuple[str, list[float]]]]()
+        self.by = self.config  # what ranks and chooses, once it is known whether groups may
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
         self.undone: DryRun | None = None  # what is left once the money is spent
 
@@ -215,7 +219,13 @@ class _Run:
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
         if self.undone:
             return  # nothing will be written: only what is missing is still to be counted
-        order = self.order(range(before, len(self.summary.scores)), source.name)
+        indices = range(before, len(self.summary.scores))
+        trust = ReaderTrust.of(self.summary.scores[index].groups_auroc for index in indices)
+        self.by = self.config
+        if self.config.asks_groups and not trust.earned:
+            self.by = without_groups(self.config)
+            self.summary.untrusted.append(source.name)
+        order = self.order(indices, source.name)
         chosen = self.choose_all(source, order, num_problems)
         self.summary.chosen += chosen
         self.summary.inputs.append(
@@ -265,8 +275,9 @@ class _Run:
                 for rejected in dict.fromkeys([*scored.rejects, *reasons]):
                     self.reject(rejected)
                 if self.config.num_samples is not None:
-                    _, gains = solution_order(problem, scored, self.config)
-                    self.offers.append((problem.problem, gains))
+                    for how in {self.config, without_groups(self.config)}:
+                        _, gains = solution_order(problem, scored, how)
+                        self.offers.setdefault(how.solutions, []).append((problem.problem, gains))
                 if not scored_already:
                     self.options.on_problem(scored)
 
@@ -283,10 +294,11 @@ class _Run:
 
     def order(self, indices: Sequence[int], name: str) -> list[int]:
         """The problems of one input that can be chosen, those to be chosen first in front."""
-        config, scores = self.config, self.summary.scores
+        config, scores = self.by, self.summary.scores
         eligible = [index for index in indices if self.can_be_chosen[index]]
         if config.num_samples is not None:
-            self.shares = shares(self.offers, config.num_samples, config.seed)
+            offers = self.offers.get(config.solutions, [])
+            self.shares = shares(offers, config.num_samples, config.seed)
             self.summary.num_lower += len(eligible)
             eligible = [index for index in eligible if index in self.shares]
             self.summary.num_lower -= len(eligible)
@@ -301,12 +313,13 @@ class _Run:
             )
         if config.problem_distance is None:
             return sorted(eligible, key=self.lots.__getitem__)
-        strategies = [scores[index].strategies for index in eligible]
-        order = rank(
-            [scores[index].problem_score for index in eligible],
-            strategies if config.problems == GROUPS else None,
-        )
-        return [eligible[position] for position in order]
+        values = [scores[index].problem_score for index in indices]
+        if config.problems == GROUPS:
+            numbers = [scores[index].strategies for index in indices]
+            aurocs = [scores[index].groups_auroc for index in indices]
+            values = scores_by_groups(numbers, aurocs, values)
+        value_of = dict(zip(indices, values, strict=True))
+        return [eligible[at] for at in rank([value_of[index] for index in eligible])]
 
     def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
         """Choose the solutions of the first problems in `order`, and return those problems.
@@ -351,7 +364,7 @@ class _Run:
             problem, scored = self.journal.spilled(index)
             share = self.shares.get(index)
             try:
-                return await choose(problem, scored, self.config, self.models, share)
+                return await choose(problem, scored, self.by, self.models, share)
             except BudgetSpent:
                 await self.leave_undone(problem)
                 return Judgement(None)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpd_datasets.config import GROUPS, CurationConfig
+from rpd_datasets.config import GROUPS, WITHIN_GROUPS, CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.filters.candidates import AnswerCheck, Verdict
 from rpd_datasets.filters.completeness import TAIL_TOKENS
@@ -34,6 +34,7 @@ from rpd_datasets.tokens import text_tail
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.diversity import effective_number, group_distances
+from rpd_metric.distance.trust import groups_auroc
 from rpd_metric.errors import PluginError
 from rpd_metric.metrics.matrices import distance_matrices
 from rpd_metric.models.chat import answered_by
@@ -78,6 +79,7 @@ class Scored:
     strategy_names: list[str] = field(default_factory=list)
     ungrouped: str = ""  # why they are not known, a `Reason`
     agreement: float | None = None
+    groups_auroc: float | None = None  # of `strategy` against them, see `ReaderTrust`
     served: list[list[Any]] = field(default_factory=list)  # replies by who answered, and how many
 
     @property
@@ -217,6 +219,9 @@ async def _score(
         strategy_names=list(grouping.names),
         ungrouped=grouping.reason or "",
         agreement=grouping.agreement,
+        groups_auroc=groups_auroc(grouping.groups, matrices[WITHIN_GROUPS])
+        if grouping.ok
+        else None,
         served=[[*source, times] for source, times in sorted(served.items())],
     )
 
@@ -306,6 +311,15 @@ async def _each_once(
     """What a judge says of each text; equal ones are asked about once."""
     distinct = list(dict.fromkeys(texts))
     return dict(zip(distinct, await asyncio.gather(*map(judge, distinct)), strict=True))
+
+
+def without_groups(config: CurationConfig) -> CurationConfig:
+    """The same by the distance that decides where the reader of groups is not trusted."""
+    problems, solutions = (
+        WITHIN_GROUPS if choice == GROUPS else choice
+        for choice in (config.problems, config.solutions)
+    )
+    return replace(config, problems=problems, solutions=solutions)
 
 
 def needed_solutions(config: CurationConfig) -> int:

@@ -19,6 +19,7 @@ from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.measured import CHAT, EvidenceTable, encoder_name, read_evidence
+from rpd_metric.distance.trust import ReaderTrust
 from rpd_metric.reasons import with_option
 from rpd_metric.steps.summarizers import asks_chat_model
 
@@ -45,6 +46,7 @@ class ProblemScore:
     problem_score: float | None = None
     diverse: bool | None = None
     strategies: float | None = None  # the effective number among its usable solutions
+    groups_auroc: float | None = None  # of `strategy` against a chat model's groups
     statement: str = ""  # the beginning of the problem's text, to know it by
 
 
@@ -135,6 +137,7 @@ class RunSummary:
     sorted_problems: int = 0  # by a chat model, into strategies
     ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
     agreements: list[float] = field(default_factory=list)  # of two passes, by problem
+    untrusted: list[str] = field(default_factory=list)  # inputs that groups did not decide
     names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
     evidence: EvidenceTable = field(default_factory=EvidenceTable)  # of the run's distances
     curve: Calibration | None = None  # of the distance that chooses: it counts strategies
@@ -154,6 +157,7 @@ class RunSummary:
                 problem_score=scored.problem_score,
                 diverse=scored.diverse,
                 strategies=self.strategies(scored),
+                groups_auroc=scored.groups_auroc,
                 statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
             )
         )
@@ -201,6 +205,11 @@ class RunSummary:
             self.names.update(scored.strategy_names[one] for one in taken)
         distance = means(scored.matrix if config.reads_steps else scored.chosen_by)
         self.choices.append(Choice(len(selected), distance, strategies))
+
+    @property
+    def trust(self) -> ReaderTrust:
+        """How far the reader's groups are trusted, by all problems."""
+        return ReaderTrust.of(score.groups_auroc for score in self.scores)
 
     def left_out(self) -> str:
         """The most frequent reasons, for a line."""

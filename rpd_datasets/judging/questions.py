@@ -28,7 +28,7 @@ from rpd_metric.steps.protocol import Summarizer, summaries_of
 Question = tuple[Awaitable[Judgement[bool]], bool | None, dict[str, Any]]
 
 
-class Verdict(NamedTuple):
+class JudgeVerdict(NamedTuple):
     """What a judge said of a problem or a part of it, and what labels or rules say."""
 
     problem: Problem
@@ -139,10 +139,10 @@ async def judge_all(
     judge: PromptedModel,
     summarizer: Summarizer | None,
     on_problem: Callable[[], None],
-) -> list[Verdict]:
+) -> list[JudgeVerdict]:
     """Ask about all problems at once; steps that are missing are made first."""
 
-    async def ask(case: JudgedProblem) -> list[Verdict]:
+    async def ask(case: JudgedProblem) -> list[JudgeVerdict]:
         problem = case.problem
         if case.steps is None and summarizer is not None:
             found = await summaries_of(summarizer, problem.problem, problem.solutions)
@@ -152,13 +152,13 @@ async def judge_all(
         said = await asyncio.gather(*(request for request, _, _ in questions))
         on_problem()
         asked = zip(said, questions, strict=True)
-        return [Verdict(problem, one, known, part) for one, (_, known, part) in asked]
+        return [JudgeVerdict(problem, one, known, part) for one, (_, known, part) in asked]
 
     # How many requests are in flight is the flow's business.
     return [one for found in await asyncio.gather(*map(ask, cases)) for one in found]
 
 
-def judged(task: Task, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def judged(task: Task, verdicts: Sequence[JudgeVerdict]) -> dict[str, Any]:
     """What the verdicts of a task come to."""
     found = Counter(one.said.value for one in verdicts)
     reasons = Counter(one.said.reason for one in verdicts if one.said.reason)

@@ -22,8 +22,10 @@ from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.problem import UNNAMED, strategy_labels
 from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Line
 from rpd_datasets.report.measures import Case, Pair
+from rpd_datasets.selection.problems import rank
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.measured import EvidenceTable
+from rpd_metric.distance.trust import scores_by_groups
 
 # By distance, where labelled pairs tell what it means.
 Curves = Mapping[str, Calibration | None]
@@ -123,15 +125,13 @@ def _numbers(score: Line) -> Line:
 def _others(folder: CuratedFolder) -> list[Line]:
     """Problems that were not chosen, best first, with why and as far as known their text."""
     reasons = {reject["where"]: reject for reject in folder.left_out}
-    others = [score for score in folder.scores if score["rank"] is None]
-    by_groups = folder.manifest["options"]["problems"] == GROUPS
-    others.sort(
-        key=lambda score: (
-            score["score"] is None,
-            by_groups and -(score["strategies"] or 1.0),
-            -(score["score"] or 0),
-        )
-    )
+    values = [score["score"] for score in folder.scores]
+    if folder.manifest["options"]["problems"] == GROUPS:
+        numbers = [score["strategies"] for score in folder.scores]
+        aurocs = [score.get("groups_auroc") for score in folder.scores]
+        values = scores_by_groups(numbers, aurocs, values)
+    others = [folder.scores[place] for place in rank(values)]
+    others = [score for score in others if score["rank"] is None]
     listed = [(_numbers(score), score["statement"]) for score in others[:MAX_OTHERS]]
     # Some never came to be a problem.
     scored = {score["where"] for score in others}

@@ -33,7 +33,7 @@ SCORED = (
 REJECTED = ("stage", "reason", "where", "detail", "solution_index")
 SHOWN = ("problem", "solutions", "steps", "selected", "drop_reasons", "num_tokens")
 OWN = {*SHOWN, "rpd_matrix", "rpd_score", "problem_score", "diverse", "distance_matrix"}
-OWN |= {"num_strategies"}
+OWN |= {"num_strategies", "groups_auroc"}
 
 
 @dataclass(frozen=True)

@@ -5,33 +5,28 @@ from __future__ import annotations
 import hashlib
 import heapq
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
+from rpd_metric.distance.trust import ReaderTrust, scores_by_groups
 from rpd_metric.errors import InputError
 
 PROBLEM_METHODS = ("score", "rpd", "random", "llm")
 
 
-def rank(
-    scores: Sequence[float | None], strategies: Sequence[float | None] | None = None
-) -> list[int]:
-    """Indices by descending number of `strategies`, then score; ties in their given order.
+def rank(scores: Sequence[float | None]) -> list[int]:
+    """Indices by descending score, ties in their given order, `None` and NaN last.
 
-    Scores of `None` and NaN come last, and an unknown number of strategies counts as one.
-
-    >>> rank([0.2, None, 0.5, 0.2]), rank([0.2, 0.5, 0.1], [2.0, None, 2.0])
-    ([2, 0, 3, 1], [0, 2, 1])
+    >>> rank([0.2, None, 0.5, 0.2])
+    [2, 0, 3, 1]
     """
-    numbers = strategies or [None] * len(scores)
-    keys = [_rank_key(score, number) for score, number in zip(scores, numbers, strict=True)]
-    return sorted(range(len(scores)), key=keys.__getitem__)
+    return sorted(range(len(scores)), key=[_descending(score) for score in scores].__getitem__)
 
 
-def _rank_key(score: float | None, strategies: float | None) -> tuple[float, float]:
-    unknown = score is None or math.isnan(score)
-    return -(strategies or 1.0), math.inf if unknown else -score  # type: ignore[operator]
+def _descending(score: float | None) -> float:
+    return math.inf if score is None or math.isnan(score) else -score
 
 
 def draw_lot(text: str, seed: int) -> str:
@@ -47,11 +42,12 @@ def select_problems(
 
     Args:
         ds (`datasets.Dataset`, `IterableDataset` or `list` of rows): From `ds.map(rpd_curate)`. A
-            stream is read once, with at most `n` rows in memory.
+            stream is read twice, with at most `n` rows in memory.
         n (`int`): At most so many. Problems without a score (fewer than two usable solutions) rank
             last.
         method (`str`): `"score"` ranks by the configured distance (`problem_score`, or else
-            `rpd_score`; with `groups` first by `num_strategies`), `"rpd"` by `rpd_score`.
+            `rpd_score`; with `groups` see [`~rpd_metric.scores_by_groups`]), `"rpd"` by
+            `rpd_score`.
             `"random"` draws among problems with any `selected`, `"llm"` among those that a judge
             called `diverse` (App. D.2); a draw of 100 is the beginning of a draw of 300.
         seed (`int`): For the draws.
@@ -68,30 +64,51 @@ def select_problems(
     condition = "diverse" if method == "llm" else "selected"
     rows = ds
     if hasattr(ds, "select"):
-        scores = {"num_strategies", "problem_score", "rpd_score"}
+        scores = {"num_strategies", "groups_auroc", "problem_score", "rpd_score"}
         decisive = scores if by_score else {problem_column, condition}
         columns = decisive.intersection(ds.column_names)
         rows = ds.select_columns(list(columns)).to_list() if columns else ds
-
-    def keyed() -> Iterator[tuple[tuple[Any, int], dict[str, Any]]]:
-        for place, row in enumerate(rows):
-            if by_score:
-                ranked = method == "score" and "problem_score" in row
-                score = value_of(row, "problem_score" if ranked else "rpd_score")
-                strategies = row.get("num_strategies") if ranked else None
-                yield (_rank_key(score, strategies), place), row
-            elif value_of(row, condition):
-                yield (draw_lot(value_of(row, problem_column), seed), place), row
-
-    best = heapq.nsmallest(n, keyed(), key=itemgetter(0))
-    places = [place for (_, place), _ in best]
+    if by_score:
+        places = _by_score(rows, method)[:n]
+    else:
+        lots = (
+            (draw_lot(value_of(row, problem_column), seed), place)
+            for place, row in enumerate(rows)
+            if value_of(row, condition)
+        )
+        places = [place for _, place in heapq.nsmallest(n, lots)]
     if isinstance(ds, list):
         return [ds[place] for place in places]
     if hasattr(ds, "select"):
         return ds.select(places)
     from datasets import Dataset
 
-    return Dataset.from_list([row for _, row in best])
+    chosen, last = set(places), max(places, default=-1)
+    row_at = {p: row for p, row in enumerate(islice(ds, last + 1)) if p in chosen}
+    return Dataset.from_list([row_at[place] for place in places])
+
+
+def _by_score(rows: Iterable[Mapping[str, Any]], method: str) -> list[int]:
+    """The places of rows by their scores, highest first."""
+    scores: list[float | None] = []
+    numbers: list[float | None] = []
+    aurocs: list[float | None] = []
+    grouped = False
+    for row in rows:
+        ranked = method == "score" and "problem_score" in row
+        scores.append(value_of(row, "problem_score" if ranked else "rpd_score"))
+        grouped = grouped or (ranked and "num_strategies" in row)
+        numbers.append(row.get("num_strategies"))
+        aurocs.append(row.get("groups_auroc"))
+    if grouped:
+        if not (trust := ReaderTrust.of(aurocs)).earned:
+            warnings.warn(
+                f"the chat model's groups are not trusted and do not rank: {trust.in_words()}. In "
+                "`selected` they still chose; curate_dataset selects by `strategy` instead",
+                stacklevel=3,
+            )
+        scores = scores_by_groups(numbers, aurocs, scores)
+    return rank(scores)
 
 
 def value_of(row: Mapping[str, Any], *names: str) -> Any:

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.core import problem_score, usable_part
+from rpd_metric.distance.core import usable_part
 from rpd_metric.distance.strategy import average_linkage
 from rpd_metric.errors import needs_extra
 
@@ -85,10 +85,12 @@ def renumbered(groups: Sequence[Hashable]) -> tuple[int | None, ...]:
 def join_groups(
     first: Sequence[int | None], second: Sequence[int | None]
 ) -> tuple[tuple[int | None, ...], float | None]:
-    """Two opinions as one: apart is only what both put apart, and groups stay groups.
+    """Two passes as one: two solutions are together where either pass puts them together.
 
     Having the same strategy is transitive: where one joins A and B and the other B and C, all three
-    are one. A solution that either leaves out (`None`) is left out.
+    are one. A solution that either leaves out (`None`) is left out. On natural problems this rule
+    judges more pairs right than one pass, or than parting what either parts
+    (`benchmarks/readers.py`).
 
     Returns:
         The groups, and the share of pairs that both put together or both put apart; `None` without
@@ -98,15 +100,15 @@ def join_groups(
     ((0, 0, 1, 1), 0.8333333333333334)
     """
     usable = [at for at, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
-    label: list[int | None] = [at if at in usable else None for at in range(len(first))]
-    agreed = []
+    labels: list[int | None] = [at if at in usable else None for at in range(len(first))]
+    agreements = []
     for i, j in combinations(usable, 2):
         same = first[i] == first[j], second[i] == second[j]
-        agreed.append(same[0] == same[1])
+        agreements.append(same[0] == same[1])
         if any(same):
-            kept, gone = label[i], label[j]
-            label = [kept if one == gone else one for one in label]
-    return renumbered(label), float(np.mean(agreed)) if agreed else None
+            joined, absorbed = labels[i], labels[j]
+            labels = [joined if label == absorbed else label for label in labels]
+    return renumbered(labels), float(np.mean(agreements)) if agreements else None
 
 
 def effective_number(groups: Sequence[int | None]) -> float | None:
@@ -120,22 +122,6 @@ def effective_number(groups: Sequence[int | None]) -> float | None:
     """
     sizes = np.array(list(Counter(group for group in groups if group is not None).values()))
     return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else None
-
-
-def score_by_groups(
-    groups: Sequence[int | None], matrix: npt.ArrayLike
-) -> tuple[float, float] | None:
-    """How diverse a problem is: by its effective number of strategies, then by distance.
-
-    Problems compare as these pairs do. One whose strategies are not known counts as one strategy,
-    so that the distance alone tells it from others; `None` under two usable solutions, those
-    without NaN in the matrix. A solution's group is `None` where it has none.
-
-    >>> score_by_groups([0, 1, 1, 0], [[0, 1, 1, 0], [1, 0, 0, 1], [1, 0, 0, 1], [0, 1, 1, 0]])
-    (2.0, 0.6666666666666666)
-    """
-    distance = problem_score(matrix)
-    return None if distance is None else (effective_number(groups) or 1.0, distance)
 
 
 def group_distances(groups: Sequence[int | None], matrix: npt.ArrayLike) -> npt.NDArray[np.float64]:

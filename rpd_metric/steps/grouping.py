@@ -2,7 +2,8 @@
 
 One request for up to 20 solutions; more are sorted in batches, each against the names found so far.
 The summaries are shown in an order that the problem draws, because models favour what comes
-first. A reply that cannot be used leaves the problem without groups, with its reason.
+first. A reply that cannot be used is asked for once more, with what is wrong; a second one leaves
+the problem without groups, with its reason.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from typing import Any
 
 from rpd_metric.distance.diversity import join_groups, renumbered
 from rpd_metric.errors import InputError, ModelError, ReplyError
-from rpd_metric.models.chat import Chat, ChatRequest, Sampling, judge_reply
+from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, judge_reply
 from rpd_metric.prompts.templates import fence, load_template, sendable
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.replies import closed_object, read_object
+from rpd_metric.steps.replies import after_thinking, closed_object, read_object
 
 STRATEGIES_KEY = "strategies"
 # Raised whenever the same reply could be read differently; part of a reader's fingerprint.
-PARSER_VERSION = 1
+PARSER_VERSION = 2
 SAMPLING = Sampling(temperature=0.0, max_tokens=1024)
 # Solutions that are shown at once: some 3,500 tokens.
 BATCH = 20
@@ -37,7 +38,8 @@ _KNOWN = (
     "below. Where a solution follows one of them, use its name to the letter; make entries for the "
     "others.\n{}\n"
 )
-_NUMBER = re.compile(r"(?:solution|s)?[\s_#]*(\d{1,6})", re.IGNORECASE)
+_NUMBER = re.compile(r"(?:solutions?|s)?[\s_#]*(\d{1,6})(?:\.0+)?", re.IGNORECASE)
+_BETWEEN_NUMBERS = re.compile(r"\s*(?:[,;&\n]|\band\b)[\s,]*")
 _LONGEST_NAME = 80
 
 
@@ -79,7 +81,7 @@ class StrategyReader:
 
     Args:
         chat ([`~rpd_metric.models.chat.Chat`]): The model, usually the one that summarises.
-        passes (1 or 2): 2 asks again in another order, and keeps apart what both put apart.
+        passes (1 or 2): 2 asks again in another order, and joins what either joins.
         seed (`int`): For the orders.
         guided (`bool`): Guide decoding by a JSON schema, where the server can.
     """
@@ -90,33 +92,36 @@ class StrategyReader:
         self.chat, self.passes, self.seed = chat, passes, seed
         self.guided = guided
         self.template = load_template("group_strategies", required=_PLACEHOLDERS, optional=())
-        decisive = [PARSER_VERSION, chat.model, self.template.sha, asdict(SAMPLING), BATCH]
+        self.repair_template = load_template("repair_groups", required=("fault",), optional=())
+        templates = [self.template.sha, self.repair_template.sha]
+        decisive = [PARSER_VERSION, chat.model, *templates, asdict(SAMPLING), BATCH]
         guiding = [_schema(BATCH)] if guided else []
         parts = json.dumps([*decisive, passes, seed, *guiding], sort_keys=True)
         self.fingerprint = hashlib.sha256(parts.encode()).hexdigest()
 
     async def sort(self, problem: str, steps: Sequence[Sequence[str]]) -> Grouping:
         """Sort a problem's solutions by their steps; without two that have steps, ask nobody."""
-        shown = [index for index, one in enumerate(steps) if any(map(str.strip, one))]
+        shown = [index for index, listed in enumerate(steps) if any(map(str.strip, listed))]
         if len(shown) < 2:
             return Grouping((None,) * len(steps))
         draw = random.Random(f"{self.seed}:{sendable(problem)}")
         orders = [draw.sample(shown, len(shown)) for _ in range(self.passes)]
         if orders[0] in orders[1:]:
             orders[1].reverse()  # the same question again would say nothing new
-        found: list[Grouping] = []
+        passes: list[Grouping] = []
         for order in orders:
-            said = await self.sort_in_order(problem, [steps[index] for index in order])
-            if not said.ok:
-                return replace(said, groups=(None,) * len(steps))
-            group_of = dict(zip(order, said.groups, strict=True))
-            found.append(_named([group_of.get(at) for at in range(len(steps))], said.names))
-        if self.passes == 1:
-            return found[0]
-        groups, agreement = join_groups(found[0].groups, found[1].groups)
+            shuffled = await self.sort_in_order(problem, [steps[index] for index in order])
+            if not shuffled.ok:
+                return replace(shuffled, groups=(None,) * len(steps))
+            group_of = dict(zip(order, shuffled.groups, strict=True))
+            passes.append(_named([group_of.get(at) for at in range(len(steps))], shuffled.names))
+        first, *second = passes
+        if not second:
+            return first
+        groups, agreement = join_groups(first.groups, second[0].groups)
         # A strategy has the name that its first solution has in the first pass.
-        firsts = sorted(groups.index(group) for group in set(groups) if group is not None)
-        names = tuple(found[0].names[found[0].groups[at] or 0] for at in firsts)
+        leaders = sorted(groups.index(group) for group in set(groups) if group is not None)
+        names = tuple(first.names[first.groups[leader] or 0] for leader in leaders)
         return Grouping(groups, names, agreement=agreement)
 
     async def sort_in_order(self, problem: str, steps: Sequence[Sequence[str]]) -> Grouping:
@@ -127,14 +132,15 @@ class StrategyReader:
         for start in range(0, len(steps), size):
             batch = steps[start : start + size]
             try:
-                said = await self.ask(self.request(problem, batch, list(names.values())), batch)
+                request = self.request(problem, batch, list(names.values()))
+                strategies = await self.ask(request, batch)
             except ModelError as error:
                 reason, detail = str(Reason.MODEL_ERROR), " ".join(str(error).split())
                 if isinstance(error, ReplyError):
                     reason, detail = error.reason, error.detail
                 return Grouping((None,) * len(steps), (), reason, detail)
             group_of: dict[int, int] = {}
-            for name, places in said.items():
+            for name, places in strategies.items():
                 names.setdefault(_letters(name), name)
                 group_of |= dict.fromkeys(places, list(names).index(_letters(name)))
             groups += [group_of.get(place) for place in range(len(batch))]
@@ -145,9 +151,9 @@ class StrategyReader:
     ) -> ChatRequest:
         """The request for solutions with these steps; `known` are names found so far."""
         shown = []
-        for number, one in enumerate(steps, start=1):
-            kept = [step.strip() for step in one if step.strip()]
-            listed = "\n".join(f"{place}. {step}" for place, step in enumerate(kept, start=1))
+        for number, solution in enumerate(steps, start=1):
+            lines = [step.strip() for step in solution if step.strip()]
+            listed = "\n".join(f"{place}. {step}" for place, step in enumerate(lines, start=1))
             shown.append(f"Solution {number}:\n{fence('steps', sendable(listed))}")
         messages = self.template.render(
             problem=fence("problem", sendable(problem).strip()),
@@ -159,16 +165,31 @@ class StrategyReader:
         return ChatRequest(messages, SAMPLING, schema, self.template.sha)
 
     async def ask(self, request: ChatRequest, batch: Sequence[object]) -> dict[str, list[int]]:
-        """What the model says of a batch. Raises [`ModelError`]."""
-        reply = await self.chat(request)
+        """The strategies of a batch, by name; a bad reply is asked for again, once.
+
+        Raises [`ModelError`].
+        """
         sent = "\n".join(message["content"] for message in request.messages)
+        reply = await self.chat(request)
         try:
-            found = parse_strategies(reply.text, reply.finish_reason, count=len(batch), sent=sent)
+            return self._read(reply, sent, len(batch))
+        except ReplyError as error:
+            if reply.finish_reason == "length":
+                raise  # the flow asked again with more tokens already
+            answer = sendable((after_thinking(reply.text) or reply.text).strip()) or "(empty)"
+            repair = self.repair_template.render(fault=error.detail)
+        messages = (*request.messages, {"role": "assistant", "content": answer}, *repair)
+        again = await self.chat(replace(request, messages=messages))
+        return self._read(again, sent, len(batch))
+
+    def _read(self, reply: ChatReply, sent: str, count: int) -> dict[str, list[int]]:
+        try:
+            strategies = parse_strategies(reply.text, reply.finish_reason, count=count, sent=sent)
         except ReplyError as error:
             judge_reply(self.chat, reply, str(error))
             raise
         judge_reply(self.chat, reply)
-        return found
+        return strategies
 
 
 def parse_strategies(
@@ -177,43 +198,55 @@ def parse_strategies(
     """Read the name of each strategy with its solutions, which are counted from 0 here.
 
     A solution that the reply forgets, or puts under two names, has no clear place and is in no
-    list. A reply is refused where that is so of more than half of them, and where it names a
-    solution that there is not: it may count in another way throughout. `count` solutions were
-    shown; for the rest see [`~rpd_metric.steps.replies.parse_steps`].
+    list. A reply is refused where that is so of more than half of them, where two strategies with
+    different solutions have one name, and where it names a solution that there is not: it may count
+    in another way throughout. If every solution has its one place, such a number is ignored.
+    `count` solutions were shown; for the rest see [`~rpd_metric.steps.replies.parse_steps`].
     """
 
     def read(entries: Any) -> dict[str, list[int]]:
+        if isinstance(entries, dict):
+            entries = [{name: numbers} for name, numbers in entries.items()]
         if not isinstance(entries, list):
             raise ReplyError(Reason.WRONG_SHAPE, f"{STRATEGIES_KEY!r} must be a list")
-        found: dict[str, tuple[str, set[int]]] = {}
-        for entry in entries:
-            name, places = _entry(entry, count)
-            # One name is one strategy, however often it occurs.
-            found.setdefault(_letters(name), (name, set()))[1].update(places)
-        times = Counter(place for _, places in found.values() for place in places)
-        if 2 * list(times.values()).count(1) < count:
+        strategies: dict[str, tuple[str, set[int]]] = {}
+        for name, places in map(_entry, entries):
+            _, known = strategies.setdefault(_letters(name), (name, set(places)))
+            if places and known.isdisjoint(places):
+                raise ReplyError(Reason.WRONG_SHAPE, f"two strategies have the name {name!r}")
+            known.update(places)
+        times = Counter(place for _, places in strategies.values() for place in places)
+        shown = [times[place] for place in range(count)]
+        if len(times.keys() - set(range(count))) and shown != [1] * count:
+            detail = f"not all numbers are among the {count} solutions"
+            raise ReplyError(Reason.BAD_VERDICT, detail)
+        if 2 * shown.count(1) < count:
             detail = f"fewer than half of {count} solutions have one strategy each"
             raise ReplyError(Reason.WRONG_COUNT, detail)
         clear = {
-            name: [place for place in sorted(places) if times[place] == 1]
-            for name, places in found.values()
+            name: [place for place in sorted(places) if place in range(count) and times[place] == 1]
+            for name, places in strategies.values()
         }
         return {name: places for name, places in clear.items() if places}
 
     return read_object(STRATEGIES_KEY, read, text, finish_reason, sent)
 
 
-def _entry(entry: Any, count: int) -> tuple[str, list[int]]:
+def _entry(entry: Any) -> tuple[str, list[int]]:
     """The name and the solutions, from 0, of one entry of a reply."""
     entry = entry if isinstance(entry, dict) else {}
     name, numbers = entry.get("name"), entry.get("solutions")
+    if len(entry) == 1:
+        ((name, numbers),) = entry.items()  # {"sums": [1, 2]}
+    if isinstance(numbers, str):
+        numbers = [part for part in _BETWEEN_NUMBERS.split(numbers) if part]
     if not isinstance(name, str) or not _letters(name) or not isinstance(numbers, list):
         detail = "a strategy must be an object with a 'name' and a list of 'solutions'"
         raise ReplyError(Reason.WRONG_SHAPE, detail)
-    read = [_NUMBER.fullmatch(str(number).strip()) for number in numbers]
-    places = [int(found[1]) - 1 for found in read if found]
-    if len(places) < len(read) or not all(0 <= place < count for place in places):
-        raise ReplyError(Reason.BAD_VERDICT, f"not all of {name!r} are among {count} solutions")
+    matches = [_NUMBER.fullmatch(str(number).strip()) for number in numbers]
+    places = [int(match[1]) - 1 for match in matches if match]
+    if len(places) < len(matches):
+        raise ReplyError(Reason.BAD_VERDICT, f"the solutions of {name!r} are not all numbers")
     name = "".join(letter if letter.isprintable() else " " for letter in name)
     return " ".join(name.split())[:_LONGEST_NAME].strip(), places
 

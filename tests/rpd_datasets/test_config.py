@@ -8,7 +8,7 @@ import pytest
 from datasets.fingerprint import Hasher
 
 from rpd_datasets.config import PROBLEM_CHOICES, CurationConfig
-from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.judging.metric_comparison import compare_metrics
 from rpd_datasets.presets import PRESETS
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_metric.errors import InputError
@@ -35,7 +35,7 @@ def test_auto_is_what_sees_strategy_best_with_this_summarizer(options, choice, d
 
 
 def test_an_unknown_option_is_an_error_that_names_the_nearest():
-    with pytest.raises(InputError, match="has no option 'num_solution'; .*'num_solutions'"):
+    with pytest.raises(InputError, match=r"has no option 'num_solution'; .*'num_solutions'"):
         CurationConfig(num_solution=3)
 
 

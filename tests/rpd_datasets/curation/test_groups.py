@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from parts.fake_tgi import FakeTGI, Fault
 from parts.kill_loop import summary, write_problems
-from parts.recorded_groups import SHARED, RecordedGroups
+from parts.recorded_groups import SHARED, RecordedGroups, read_lines
 from rpd_datasets import (
     CurationConfig,
     FilterConfig,
@@ -27,6 +29,7 @@ from rpd_datasets.curation.folder import Journal
 from rpd_datasets.curation.scoring import UNSCORED
 from rpd_datasets.problem import Problem, strategy_labels
 from rpd_metric.distance.diversity import effective_number
+from rpd_metric.distance.trust import scores_by_groups
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)
 
@@ -62,8 +65,10 @@ def test_problems_rank_by_strategies_and_solutions_are_one_of_each_in_turn(
         mapped = ds.map(rpd_curate, fn_kwargs={"config": config})
         assert len(server.requests) == 8 * (5 + 1)
     scores = [json.loads(line) for line in (tmp_path / "out" / "scores.jsonl").open()]
-    scores.sort(key=lambda one: (-one["strategies"], -one["problem_score"]))
-    assert [one["rank"] for one in scores] == [0, 1, 2, 3, *[None] * 4]
+    names = ("strategies", "groups_auroc", "problem_score")
+    values = scores_by_groups(*([score[name] for score in scores] for name in names))
+    best = sorted(range(8), key=lambda place: -values[place])
+    assert [scores[place]["rank"] for place in best] == [0, 1, 2, 3, *[None] * 4]
     for row in curated.dataset:
         firsts = [one[0].split()[0] for one in row["steps"]]
         names = strategy_labels(row, 5)
@@ -106,6 +111,7 @@ def test_names_are_on_the_card_the_page_and_the_terminal(rows, tmp_path, capsys)
     scored = json.loads(capsys.readouterr().out)
     assert all(sum(one["strategies"].values()) == 5 for one in scored["problems"])
     assert scored["strategies_a_problem"] > 1
+    assert re.match("AUROC of `strategy` against its groups 0.[0-9]+ over", scored["reader"])
     assert main(["report", str(tmp_path / "out"), "--embedder", "none"]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "one of each strategy in turn, as the chat model sorted and named them" in page
@@ -145,6 +151,57 @@ def test_a_request_that_failed_is_made_again_by_the_next_run(rows, tmp_path, set
             assert (journal.find(problem) is not None) == known
 
 
+def readers(row):
+    """What bad readers make of a problem, by name, in the order of its solutions."""
+    rng, meant = random.Random(row["problem_id"]), row["strategy_a"]
+    places = range(len(meant))
+    length = sorted(places, key=lambda at: len(row["solutions"][at]))
+    return {
+        "random": [rng.randrange(3) for _ in places],
+        "merging": [meant[0] if rng.random() < 0.9 else label for label in meant],
+        "splitting": [10 + at if rng.random() < 0.9 else meant[at] for at in places],
+        "by length": [length.index(at) // 2 for at in places],
+        "everyone alone": list(places),
+        "all one": [0 for _ in places],
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SHARED.exists(), reason="needs the labelled sets in ../shared/data")
+@pytest.mark.parametrize("name", readers({"problem_id": "", "strategy_a": [0], "solutions": [""]}))
+def test_a_reader_that_does_not_see_strategy_decides_nothing_and_is_never_called_good(
+    name, tmp_path, settings
+):
+    rows = read_lines(SHARED / "controlled.jsonl")
+    replies = [
+        {
+            "problem_id": row["problem_id"],
+            "order": list(range(len(row["solutions"]))),
+            "groups": (groups := readers(row)[name]),
+            "names": {str(group): f"strategy {group}" for group in groups},
+        }
+        for row in rows
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with FakeTGI(reply=RecordedGroups(rows, replies)) as server:
+        config = settings(server, num_problems=11)
+        curated = curate_dataset(path, tmp_path / "out", config)
+        by_distance = replace(config, problems="strategy", solutions="strategy")
+        without = curate_dataset(path, tmp_path / "without", by_distance)
+    for column in ("problem", "selected"):
+        assert curated.dataset[column][:] == without.dataset[column][:]
+    outcome = curated.manifest["outcome"]
+    assert outcome["verdict"]["word"] == "not measured"
+    assert "groups are not trusted" in outcome["verdict"]["reason"]
+    found = outcome["strategies"]
+    assert found["reader_trusted"] == "no"
+    assert (found["reader_auroc"] or 0) < found["reader_needs"]
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "good" not in card.lower()
+    assert "one of each strategy in turn" not in card
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="needs the labelled sets in ../shared/data")
 def test_controlled_is_curated_by_the_strategies_that_were_meant(tmp_path, settings):
     with FakeTGI(reply=RecordedGroups.of_sets(SHARED)) as server:
@@ -161,3 +218,9 @@ def test_controlled_is_curated_by_the_strategies_that_were_meant(tmp_path, setti
                 same = row["strategies"][i] == row["strategies"][j]
                 assert same == (meant[i] == meant[j])
         assert len({meant[index] for index in row["selected"]}) == min(2, len(set(meant)))
+    # The reader has earned its trust, and what judges its choice is another distance.
+    outcome = curated.manifest["outcome"]
+    found = outcome["strategies"]
+    assert (found["reader_trusted"], found["reader_problems"]) == ("yes", 10)
+    assert found["reader_auroc"] > 0.8 > found["reader_needs"]
+    assert outcome["better_than_random"]["measure"] != "strategies"

@@ -12,8 +12,8 @@ from parts.curated_folder import HashEmbedder
 from parts.fake_tgi import FakeTGI
 from parts.rows import write_rows
 from rpd_datasets.cli import main
-from rpd_datasets.judging.benchmark import compare_metrics
 from rpd_datasets.judging.labels import Labels, agreement
+from rpd_datasets.judging.metric_comparison import compare_metrics
 
 
 def test_the_papers_confusion_matrix_gives_the_papers_figures():

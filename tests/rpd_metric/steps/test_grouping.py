@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +14,8 @@ from rpd_metric.distance.diversity import (
     effective_number,
     group_distances,
     join_groups,
-    score_by_groups,
 )
+from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
 from rpd_metric.errors import ModelError, ReplyError
 from rpd_metric.models.chat import ChatReply
 from rpd_metric.models.kinds import load_chat
@@ -81,8 +82,15 @@ def test_more_than_fit_are_sorted_in_batches_against_the_names_found_so_far():
         (reply(sums=[1, 2, 3], areas=[3, 4]), {"sums": [0, 1], "areas": [3]}),
         ("{'strategies': [{'name': 'a  b', 'solutions': [1,2,3,4,],},]}", {"a b": [0, 1, 2, 3]}),
         (f"<think>{reply(sums=[1])}</think>{reply(areas=[1, 2, 3, 4])}", {"areas": [0, 1, 2, 3]}),
-        (reply(Sums=[1, 2], sums=[3, 4]), {"Sums": [0, 1, 2, 3]}),
+        (reply(Sums=[1, 2], sums=[1, 2, 3, 4]), {"Sums": [0, 1, 2, 3]}),
+        (reply(Sums=[1, 2], sums=[3, 4]), "wrong_shape"),
+        (reply(sums=[1.0, 2.0], areas=["3", 4]), {"sums": [0, 1], "areas": [2, 3]}),
+        (reply(sums="1, 2", areas="Solutions 3 and 4"), {"sums": [0, 1], "areas": [2, 3]}),
+        ('{"strategies": [{"a": [1, 2]}, {"b": [3, 4]}]}', {"a": [0, 1], "b": [2, 3]}),
+        ('{"strategies": {"a": [1, 2], "b": [3, 4]}}', {"a": [0, 1], "b": [2, 3]}),
+        (reply(sums=[1, 2, 3], areas=[4, 7], none=[]), {"sums": [0, 1, 2], "areas": [3]}),
         (reply(sums=[1, 2, 3, 5]), "bad_verdict"),
+        (reply(sums=[1.5, 2, 3, 4]), "bad_verdict"),
         (reply(sums=[0, 1, 2, 3]), "bad_verdict"),
         (reply(sums=[1]), "wrong_count"),
         (reply(sums=[1, 2, 3, 4], areas=[1, 2, 3, 4]), "wrong_count"),
@@ -160,12 +168,42 @@ def test_two_passes_part_only_what_both_part(first, second):
     assert join_groups(second, first)[0] == joined
 
 
-def test_groups_come_before_distances():
-    near, far = [[0, 0.1], [0.1, 0]], [[0, 0.9], [0.9, 0]]
-    ranked = [score_by_groups(*one) for one in (([0, 1], near), ([0, 0], far), ([0, 0], near))]
-    assert ranked == sorted(ranked, reverse=True)
-    # Strategies that are not known count as one; one solution says nothing.
-    assert score_by_groups([None, None], far) == score_by_groups([0, 0], far)
-    assert score_by_groups([0], [[0]]) is None
+def test_a_bad_reply_is_asked_for_once_more_with_what_is_wrong():
+    bad, good = reply(Sums=[1], sums=[2]), reply(sums=[1], areas=[2])
+    steps = [["Count rows."], ["Recur on length."]]
+    for texts, names in (([bad, good], 2), ([bad, bad, good], 0)):
+        replies = iter(texts)
+        with FakeTGI(reply=lambda body, replies=replies: next(replies)) as server:
+            reader = StrategyReader(load_chat(f"tgi:{server.url}"))
+            grouping = asyncio.run(reader.sort(PROBLEM, steps))
+            first, second = (request.body["messages"] for request in server.requests)
+        assert (len(grouping.names), grouping.reason) == (names, None if names else "wrong_shape")
+        assert [one["role"] for one in second] == ["system", "user", "assistant", "user"]
+        assert second[0] == first[0]
+        assert second[2] == {"role": "assistant", "content": bad}
+        assert "two strategies have the name 'sums'" in second[3]["content"]
+
+
+def test_the_distance_tells_a_reader_that_knows_from_one_that_does_not():
+    far = [[0, 0.1, 0.6], [0.1, 0, 0.5], [0.6, 0.5, 0]]
+    assert groups_auroc([0, 0, 1], far) == 1
+    assert groups_auroc([0, 1, 1], far) == 0.25 + 0.25  # 0.6 > 0.5 > 0.1
+    # Neither all alone nor all together can be checked; nor is a solution without a place.
+    for groups in ([0, 1, 2], [0, 0, 0], [0, 0, None], []):
+        assert groups_auroc(groups, np.array(far)[: len(groups), : len(groups)]) is None
+    few, many = ReaderTrust.of([0.7] * 3), ReaderTrust.of([0.7] * 40 + [None])
+    assert (few.earned, many.earned, many.num_problems) == (False, True, 40)
+    assert not ReaderTrust.of([None, None]).earned
+    assert ReaderTrust.of([1.0] * 9).weight == 1
+
+
+def test_groups_rank_as_far_as_their_reader_is_trusted():
+    near, wide = 0.3, 0.5
+    numbers, distances = [2.0, 1.0, 6.0, None], [near, wide, wide, wide]
+    trusted = scores_by_groups(numbers, [0.9, None, None, None], distances)
+    # Solutions that all stand alone are unchecked, and rank as the average problem does.
+    assert trusted == pytest.approx([0.46, 0.1, 0.3, 0.3])
+    assert scores_by_groups(numbers, [0.5, None, None, None], distances) == distances
+    assert scores_by_groups([None], [None], [None]) == [None]
     assert effective_number([None]) is None
-    assert group_distances([None, 1], far).tolist() == far
+    assert group_distances([None, 1], [[0, 0.9], [0.9, 0]]).tolist() == [[0, 0.9], [0.9, 0]]

@@ -1,5 +1,8 @@
 """The bench: figures that can be worked out by hand."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,9 +16,11 @@ from rpd_datasets.judging.auroc import (
     pooled_auroc,
     within_auroc,
 )
-from rpd_datasets.judging.benchmark import compare_metrics
+from rpd_datasets.judging.metric_comparison import compare_metrics
 from rpd_metric.distance.distances import Distance
 from rpd_metric.errors import InputError
+from rpd_metric.models.chat import ChatReply
+from rpd_metric.steps.grouping import StrategyReader
 
 LETTERS = WordCounts("abcdef")
 
@@ -143,3 +148,29 @@ def test_labelled_pairs_give_each_method_its_chances():
 def test_rows_that_do_not_fit_are_refused_by_name(rows, message):
     with pytest.raises(InputError, match=message):
         compare_metrics(rows, LETTERS, methods=["rpd"])
+
+
+class FirstLetter:
+    """A chat model that sorts solutions by the first letter of their steps."""
+
+    model = "first letter"
+
+    async def __call__(self, request):
+        shown = re.findall(r"^1\. (\w)", request.messages[1]["content"], re.MULTILINE)
+        places = {letter: [n for n, x in enumerate(shown, 1) if x == letter] for letter in shown}
+        return ChatReply(json.dumps({"strategies": places}), "stop")
+
+
+def test_groups_are_measured_as_a_distance_and_by_name_only_where_nobody_sorts():
+    reader = StrategyReader(FirstLetter())
+    rows = [row("a.b", "a.bb", "c.d", "c.dd", a=[0, 0, 1, 1])] * 3
+    found = compare_metrics(rows, LETTERS, reader=reader, num_bootstrap=20)
+    figures = {result.distance: result.figures for result in found.results}
+    assert figures["groups"]["pooled"] == Estimate(1, 1, 1)
+    assert found.reader_auroc == figures["strategy"]["within"].value
+    assert not {"raw_chunks", "combined"} & figures.keys()
+    by_name = compare_metrics(rows, LETTERS, methods=["combined"], num_bootstrap=20)
+    assert [result.distance for result in by_name.results] == ["rpd", "combined"]
+    assert by_name.reader_auroc is None
+    with pytest.raises(InputError, match="needs a chat model"):
+        compare_metrics(rows, LETTERS, methods=["groups"])

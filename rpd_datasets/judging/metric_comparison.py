@@ -1,4 +1,4 @@
-"""The bench: which distance tells a change of strategy from a change of words?
+"""Which distance tells a change of strategy from a change of words?
 
 Rows with strategy labels (two passes, see `labels.py`) in, figures out. Four things are measured,
 each with a 95 % bootstrap interval over problems and its paired difference to RPD:
@@ -37,19 +37,26 @@ from rpd_datasets.judging.labels import Labels
 from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
+from rpd_metric.distance.diversity import group_distances
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence
 from rpd_metric.distance.measured import CHAT, EvidenceTable, Measurement
+from rpd_metric.distance.trust import ReaderTrust, groups_auroc
 from rpd_metric.errors import InputError
 from rpd_metric.metrics.matrices import gather
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.static import default_embedder
+from rpd_metric.steps.grouping import StrategyReader
 from rpd_metric.steps.protocol import Summarizer, summaries_of
 from rpd_metric.steps.summarizers import load_summarizer
 
 REFERENCE = "rpd"
 FOLDS = 5
+# A chat model's groups, then the distance that tells their members apart.
+GROUPS, WITHIN_GROUPS = "groups", "strategy"
+# Measured by name only: a baseline of a baseline, and one that loses where wording misleads.
+BY_NAME = ("raw_chunks", "combined")
 # Where the chances of a curve are printed.
 DISTANCES_SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 GIVEN = "given"
@@ -73,7 +80,7 @@ class MethodResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The bench's outcome, by distance in the order asked for, on given steps first."""
+    """The figures, by distance in the order asked for, on given steps first."""
 
     results: tuple[MethodResult, ...]
     embedder: str
@@ -84,6 +91,7 @@ class Comparison:
     disputed: int
     possible: float  # the share of problems with a differing pair
     num_triples: int  # problems in which the choice of three matters
+    reader_auroc: float | None = None  # of `strategy` against the groups, see `ReaderTrust`
 
     def evidence(self, *, embedder: str, chat: bool, texts: str, data: str) -> EvidenceTable:
         """The figures as rows of the table of evidence.
@@ -107,29 +115,30 @@ class Comparison:
     def tables(self) -> list[list[Row]]:
         """The figures, their paired differences to RPD, and the chances at some distances."""
         figures, differences, chances = [], [], []
-        for one in self.results:
-            named, steps = {"distance": one.distance}, {"steps": one.steps or "-"}
-            found, gaps = one.figures.items(), one.differences.items()
-            figures.append(named | steps | {name: f"{value}" for name, value in found})
+        for result in self.results:
+            named, steps = {"distance": result.distance}, {"steps": result.steps or "-"}
+            values, gaps = result.figures.items(), result.differences.items()
+            figures.append(named | steps | {name: f"{value}" for name, value in values})
             if gaps:
                 gained = {f"{name} - {REFERENCE}": f"{value:+.3f}" for name, value in gaps}
                 differences.append(named | steps | gained)
-            if curve := one.calibration:
+            if curve := result.calibration:
                 shown = {f"{at:.1f}": f"{curve.chance(at):.2f}" for at in DISTANCES_SHOWN}
                 error = "-" if curve.error is None else f"{curve.error:.3f}"
-                named = {"chance of another strategy at": one.distance}
+                named = {"chance of another strategy at": result.distance}
                 chances.append(named | steps | shown | {"error": error})
         return [table for table in (figures, differences, chances) if table]
 
 
 @dataclass(frozen=True)
 class _Case:
-    """One problem of the bench, with its steps by who made them."""
+    """One labelled problem, with its steps by who made them."""
 
     problem: str
     solutions: list[str]
     steps: dict[str, Steps]
     labels: Labels
+    groups: dict[str, Sequence[int | None]] = field(default_factory=dict)  # of these steps
 
     @property
     def different(self) -> Bools:
@@ -156,6 +165,7 @@ def compare_metrics(
     num_bootstrap: int = 2000,
     on_stage: Callable[[str, int], None] = lambda *_: None,
     on_problem: Callable[[], None] = lambda: None,
+    reader: StrategyReader | None = None,
 ) -> Comparison:
     """Measure how well distances see strategy (Sec. 4.1, Table 1).
 
@@ -164,17 +174,19 @@ def compare_metrics(
             where they are known `problem` and `steps` (per solution a list).
         embedder, summarizer (`str` or loaded): Steps that the summarizer makes appear in the table
             beside the given ones, or alone where none are given.
-        methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset; RPD, the
-            reference, is added.
+        methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset, except
+            `"raw_chunks"` and `"combined"`, and `"groups"` with a reader; RPD, the reference, is
+            added.
         seed, num_bootstrap (`int`): The resamples of the problems.
         on_stage, on_problem (`Callable`): Called with a stage's name and its number of problems,
             and when one of them is done.
+        reader ([`~rpd_metric.StrategyReader`], *optional*): Sorts the steps for `"groups"`.
 
     Raises:
         [`InputError`]: Rows that do not fit, or without labels.
     """
     encoder = load_embedder(embedder or default_embedder())
-    cases = [found for number, row in enumerate(rows) if (found := _case(row, number))]
+    cases = [case for number, row in enumerate(rows) if (case := _case(row, number))]
     if not cases:
         raise InputError("no row has two or more solutions; there is nothing to compare")
     sources = [GIVEN] if cases[0].steps else []
@@ -185,7 +197,25 @@ def compare_metrics(
         sources.append(_add_steps(cases, load_summarizer(summarizer), on_problem))
     if not sources:
         raise InputError("the rows have no steps; name a summarizer, for instance 'extractive'")
-    distances = [load_distance(method) for method in methods or DISTANCES]
+    if methods is None:
+        methods = [name for name in DISTANCES if name not in BY_NAME]
+        methods += [GROUPS] if reader is not None else []
+    aurocs: list[float | None] = []
+    if GROUPS in methods:
+        if reader is None:
+            raise InputError(
+                '"groups" needs a chat model that sorts the steps; name one with {summarizer}, '
+                "e.g. tgi:http://host:port",
+                option="summarizer",
+            )
+        on_stage("Sorting solutions", len(cases))
+        _add_groups(cases, reader, on_problem)
+    distances = [
+        replace(load_distance(WITHIN_GROUPS), name=GROUPS)
+        if method == GROUPS
+        else load_distance(method)
+        for method in methods
+    ]
     if all(distance.name != REFERENCE for distance in distances):
         distances.insert(0, load_distance(REFERENCE))
     columns = [
@@ -196,10 +226,10 @@ def compare_metrics(
     ]
     on_stage("Measuring distances", len(cases))
     for case in cases:
-        _measure(case, columns, encoder, seed)
+        aurocs += _measure(case, columns, encoder, seed)
         on_problem()
     different = [case.different for case in cases]
-    num_different = int(sum(found.sum() for found in different))
+    num_different = int(sum(labels.sum() for labels in different))
     num_agreed = sum(map(len, different))
     return Comparison(
         results=_results(different, columns, encoder.name, num_bootstrap, seed),
@@ -209,13 +239,14 @@ def compare_metrics(
         different=num_different,
         same=num_agreed - num_different,
         disputed=sum(math.comb(len(case.solutions), 2) for case in cases) - num_agreed,
-        possible=sum(bool(found.any()) for found in different) / len(cases),
+        possible=sum(bool(labels.any()) for labels in different) / len(cases),
         num_triples=sum(case.labels.choice_matters(3) for case in cases),
+        reader_auroc=ReaderTrust.of(aurocs).auroc,
     )
 
 
 def _case(row: Mapping[str, Any], number: int) -> _Case | None:
-    """A row as a problem of the bench; `None` with fewer than two solutions."""
+    """A row as a labelled problem; `None` with fewer than two solutions."""
     where = f"row {row.get('problem_id', number)}"
     solutions, steps = row.get("solutions"), row.get("steps")
     if not isinstance(solutions, list):
@@ -229,7 +260,7 @@ def _case(row: Mapping[str, Any], number: int) -> _Case | None:
         raise InputError(
             f"{where} has no strategy labels: rpd label makes some, by hand or with --judge SPEC"
         )
-    given = {} if steps is None else {GIVEN: [list(found or ()) for found in steps]}
+    given = {} if steps is None else {GIVEN: [list(listed or ()) for listed in steps]}
     return _Case(str(row.get("problem") or ""), solutions, given, labels)
 
 
@@ -239,8 +270,8 @@ def _add_steps(
     """Add steps of a summarizer's making to every problem; returns its name."""
 
     async def summarize(case: _Case) -> None:
-        found = await summaries_of(summarizer, case.problem or None, case.solutions)
-        case.steps[summarizer.name] = [list(summary.steps) for summary in found]
+        summaries = await summaries_of(summarizer, case.problem or None, case.solutions)
+        case.steps[summarizer.name] = [list(summary.steps) for summary in summaries]
         on_problem()
 
     async def summarize_all() -> None:
@@ -250,8 +281,27 @@ def _add_steps(
     return summarizer.name
 
 
-def _measure(case: _Case, columns: Sequence[_Column], embedder: Embedder, seed: int) -> None:
-    """Add one problem to every column."""
+def _add_groups(
+    cases: Sequence[_Case], reader: StrategyReader, on_problem: Callable[[], None]
+) -> None:
+    """Have the steps of every problem sorted, each source's by itself."""
+
+    async def sort(case: _Case) -> None:
+        for source, steps in case.steps.items():
+            case.groups[source] = (await reader.sort(case.problem, steps)).groups
+        on_problem()
+
+    async def sort_all() -> None:
+        await asyncio.gather(*map(sort, cases))
+
+    run(sort_all())
+
+
+def _measure(
+    case: _Case, columns: Sequence[_Column], embedder: Embedder, seed: int
+) -> list[float | None]:
+    """Add one problem to every column; the AUROC of `strategy` against its groups, if any."""
+    aurocs = []
     labels, pairs = case.labels, case.labels.pairs()
     kinds = dict.fromkeys(kind for column in columns for kind in column.distance.reads)
 
@@ -263,7 +313,11 @@ def _measure(case: _Case, columns: Sequence[_Column], embedder: Embedder, seed: 
         of_steps = read([kind for kind in kinds if kind in STEP_KINDS], steps)
         evidence[source] = evidence[""].joined(of_steps)
     for column in columns:
-        matrix = column.distance(evidence[column.source])
+        matrix, groups = column.distance(evidence[column.source]), None
+        if column.distance.name == GROUPS:
+            groups = case.groups[column.source]
+            aurocs.append(groups_auroc(groups, matrix))
+            matrix = group_distances(groups, matrix)
         column.pairs.append(np.array([matrix[i, j] for i, j, _ in pairs], dtype=np.float64))
         first, second = np.triu_indices(len(matrix), 1)
         distances = np.nan_to_num(matrix[first, second], nan=-np.inf)
@@ -271,8 +325,9 @@ def _measure(case: _Case, columns: Sequence[_Column], embedder: Embedder, seed: 
         differs = labels.different(int(first[best]), int(second[best]))
         column.success.append(float(distances[best] > -np.inf and differs is True))
         matters = labels.choice_matters(3)
-        chosen = select_solutions(matrix, 3) if matters else []
+        chosen = select_solutions(matrix, 3, groups=groups) if matters else []
         column.triples.append(float(labels.complete(chosen, 3)) if matters else math.nan)
+    return aurocs
 
 
 def _results(
@@ -301,13 +356,13 @@ def _results(
         MethodResult(
             distance=column.distance.name,
             steps=column.source,
-            figures={name: estimate(found) for name, found in values.items()},
+            figures={name: estimate(figure) for name, figure in values.items()},
             differences={
-                name: estimate(found - reference[name])
-                for name, found in values.items()
+                name: estimate(figure - reference[name])
+                for name, figure in values.items()
                 if values is not reference
             },
-            pairs_without_distance=int(sum(np.isnan(found).sum() for found in column.pairs)),
+            pairs_without_distance=int(sum(np.isnan(pairs).sum() for pairs in column.pairs)),
             calibration=_calibrate(column, different, embedder),
         )
         for column, values in zip(columns, drawn, strict=True)
@@ -316,7 +371,7 @@ def _results(
 
 def _calibrate(column: _Column, different: Sequence[Bools], embedder: str) -> Calibration | None:
     """The curve of a column, with its error on folds of the problems that were left out."""
-    problem = np.repeat(np.arange(len(different)), [len(found) for found in different])
+    problem = np.repeat(np.arange(len(different)), list(map(len, different)))
     distances, labels = np.concatenate(column.pairs), np.concatenate(different)
     known = ~np.isnan(distances)
     problem, distances, labels = problem[known], distances[known], labels[known]
