@@ -83,7 +83,9 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     """
     distance, chose = measured_by(config), distance_of(config.solutions)
     texts = kind_of(summary.written)
-    sees = summary.evidence.describe(config.solutions, texts)
+    # Groups that are not trusted select nothing.
+    selected_by = chose if summary.untrusted and chose else config.solutions
+    sees = summary.evidence.describe(selected_by, texts)
     both = [choice.distance for choice in summary.choices if None not in choice.distance]
     median_chosen = _median([chosen for chosen, _ in both])
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
@@ -95,7 +97,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     groups: dict[str, Any] = {
         "answers": _answers(summary),
         "better_than_random": better_than_random(*_measure(summary, config)),
-        "distance": {"name": config.solutions, "sees": sees} if chose else {},
+        "distance": {"name": selected_by, "sees": sees} if chose else {},
         # Over the chosen problems, of the mean between the chosen solutions of each.
         "median": {
             "of": distance,
@@ -104,7 +106,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "all_problems": _median([score.mean_rpd for score in summary.scores])
             if config.reads_steps
             else None,
-            "selected_by": config.solutions if chose != distance else None,
+            "selected_by": selected_by if chose != distance else None,
             "means": _meaning(median_chosen, summary.evidence.curve(distance, texts)),
         },
         "strategies": _strategies(summary),

@@ -192,8 +192,9 @@ def test_a_reader_that_does_not_see_strategy_decides_nothing_and_is_never_called
     for column in ("problem", "selected"):
         assert curated.dataset[column][:] == without.dataset[column][:]
     outcome = curated.manifest["outcome"]
-    assert outcome["verdict"]["word"] == "not measured"
-    assert "groups are not trusted" in outcome["verdict"]["reason"]
+    assert outcome["better_than_random"]["answer"] == "not measured"
+    assert "groups are not trusted" in outcome["better_than_random"]["why"]
+    assert outcome["distance"]["name"] == "strategy"
     found = outcome["strategies"]
     assert found["reader_trusted"] == "no"
     assert (found["reader_auroc"] or 0) < found["reader_needs"]
