@@ -42,7 +42,7 @@ def run_demo(output: Path) -> str:
     terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
     env = {**os.environ, "HF_HUB_OFFLINE": "1", **terminal}
     done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=ROOT, check=True)
-    return done.stdout
+    return done.stdout.replace(str(output), "demo-output")
 
 
 def words_of(printed: str) -> str:

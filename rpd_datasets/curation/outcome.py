@@ -137,10 +137,12 @@ def _answers(summary: RunSummary) -> dict[str, Any]:
 def _measure(summary: RunSummary, config: CurationConfig) -> tuple[list[Both], str, str]:
     """What judges the choice, never what chose: figures and what they are, or why there are none.
 
-    Named strategies where a chat model sorted the solutions and they did not choose, else the mean
-    distance.
+    Strategies that the input names; else those that a chat model names, if they did not choose;
+    else the mean distance.
     """
     distance, chose = measured_by(config), distance_of(config.solutions)
+    if any(choice.labelled[1] for choice in summary.choices):
+        return [choice.labelled for choice in summary.choices], "strategies named by the input", ""
     if config.asks_groups and summary.untrusted:
         return [], "", f"the reader's groups are not trusted: {summary.trust.in_words()}"
     if config.asks_groups and config.solutions != GROUPS:

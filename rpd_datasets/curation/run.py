@@ -39,7 +39,7 @@ from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import IN_MEMORY, Source
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.options import documented, hidden, option
-from rpd_datasets.problem import Problem
+from rpd_datasets.problem import Problem, strategy_labels
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.selection.budget import shares
 from rpd_datasets.selection.problems import draw_lot, rank
@@ -343,7 +343,8 @@ class _Run:
                     continue
                 self.picks[index] = list(verdict.value)
                 chosen.append(index)
-                self.summary.add_choice(scored, self.picks[index], self.config)
+                labels = strategy_labels(problem.extra, len(problem.solutions))
+                self.summary.add_choice(scored, self.picks[index], self.config, labels)
                 self.options.on_chosen(problem, scored, self.picks[index])
         self.summary.num_lower += len(waiting)
         return chosen

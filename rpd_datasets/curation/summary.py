@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import comb
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.provenance import Source
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.language import PROGRAM, written_in
-from rpd_datasets.problem import Problem
+from rpd_datasets.problem import UNNAMED, Problem
 from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
@@ -66,6 +66,7 @@ class Choice(NamedTuple):
     # How many they are worth by the chances of their pairs; where a chat model sorted the solutions
     # how many there are, and what to expect of a draw.
     strategies: Both = (None, None)
+    labelled: Both = (None, None)  # the same by the strategies that the input names
 
 
 def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
@@ -186,8 +187,14 @@ class RunSummary:
         if scored.agreement is not None:
             self.agreements.append(scored.agreement)
 
-    def add_choice(self, scored: Scored, selected: Sequence[int], config: CurationConfig) -> None:
-        """Measure a choice."""
+    def add_choice(
+        self,
+        scored: Scored,
+        selected: Sequence[int],
+        config: CurationConfig,
+        labels: Sequence[str] | None = None,
+    ) -> None:
+        """Measure a choice; `labels` are the strategies that the input names."""
         self.num_selected += len(selected)
         self.chosen_known.update(tally(scored, selected))
         self.selected_tokens += [scored.num_tokens[index] for index in selected]
@@ -204,7 +211,12 @@ class RunSummary:
             strategies = len(set(taken)), _of_a_draw(groups, len(selected))
             self.names.update(scored.strategy_names[one] for one in taken)
         distance = means(scored.matrix if config.reads_steps else scored.chosen_by)
-        self.choices.append(Choice(len(selected), distance, strategies))
+        labelled: Both = None, None
+        if labels is not None:
+            known = [labels[index] for index in scored.usable if labels[index] != UNNAMED]
+            taken_labels = {labels[index] for index in selected} - {UNNAMED}
+            labelled = len(taken_labels), _of_a_draw(known, len(selected))
+        self.choices.append(Choice(len(selected), distance, strategies, labelled))
 
     @property
     def trust(self) -> ReaderTrust:
@@ -237,7 +249,7 @@ class RunSummary:
         return None if number is None else round(number, 4)
 
 
-def _of_a_draw(groups: Sequence[int], number: int) -> float:
+def _of_a_draw(groups: Sequence[Hashable], number: int) -> float:
     """How many groups a draw of so many solutions is expected to hold.
 
     >>> _of_a_draw([0, 0, 1, 1], 3)

@@ -69,8 +69,12 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
     scored = Scored(steps, MATRIX, 0.5, ["", "", "", "no_steps"], [1] * 4, [], marks=marks)
     scored = replace(scored, marked_by="reference")
     run = RunSummary()
-    run.add_choice(scored, [2, 0], CurationConfig())
+    run.add_choice(scored, [2, 0], CurationConfig(), ["sums", "sums", "areas", "–"])
     (found,) = run.choices
+    # Of the usable three two are drawn: in one of three draws both are sums.
+    assert found.labelled == (2, pytest.approx(5 / 3))
+    judged = outcome(replace(a_run(), choices=[found]), CurationConfig())["better_than_random"]
+    assert judged["measure"] == "strategies named by the input"
     assert (found.num_chosen, found.distance) == (2, (0.6, pytest.approx(0.4)))
     assert [run.chosen_known[name] for name in (*CHECKS, "checkable")] == [1, 1, 0, 2]
     assert (run.num_selected, run.selected_tokens) == (2, [1, 1])
