@@ -36,7 +36,7 @@ from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric import effective_number, problem_score, strategy_groups
 from rpd_metric.distance.diversity import join_groups
 from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
-from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.measure import distance_matrices
 from rpd_metric.models.kinds import load_embedder
 
 STRENGTHS = (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)

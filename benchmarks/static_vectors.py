@@ -30,7 +30,7 @@ from strategies import FILES
 from tokenizers import Tokenizer
 
 from parts.recorded_groups import read_lines
-from rpd_metric.metrics.matrices import READINGS
+from rpd_metric.measure import READINGS
 from rpd_metric.models import static
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.minilm import MiniLM

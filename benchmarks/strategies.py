@@ -52,7 +52,7 @@ from rpd_metric.distance.evidence import Evidence
 from rpd_metric.distance.measured import EvidenceTable
 from rpd_metric.distance.strategy import TAUGHT_SHARES, half_linked, taught_parts
 from rpd_metric.distance.trust import groups_auroc, scores_by_groups
-from rpd_metric.metrics.matrices import gather
+from rpd_metric.measure import gather
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder

@@ -37,6 +37,7 @@ ROOMS = {
 BELOW_MODELS = {f"rpd_metric.{name}" for name in ("errors", "reasons", "plugins", "prompts")}
 ROOMS["rpd_metric.models"] = BELOW_MODELS | {"rpd_metric.arrays"}
 ROOMS["rpd_metric.steps"] = BELOW_MODELS | {"rpd_metric.models", "rpd_metric.distance"}
+ROOMS["rpd_metric.measure"] = set(ROOMS)
 ROOMS["rpd_metric.metrics"] = set(ROOMS)
 ROOMS["rpd_metric.registration"] = {"rpd_metric.errors"}
 ROOMS["rpd_metric"] = set(ROOMS)

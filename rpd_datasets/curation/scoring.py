@@ -36,7 +36,7 @@ from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.diversity import effective_number, group_distances
 from rpd_metric.distance.trust import groups_auroc
 from rpd_metric.errors import PluginError
-from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.measure import distance_matrices
 from rpd_metric.models.chat import answered_by
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.reasons import Reason

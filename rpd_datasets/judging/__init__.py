@@ -1,1 +1,1 @@
-"""Language models and labels as judges, and the benchmark of distances."""
+"""Language models and labels as judges, and the comparison of distances."""

@@ -42,7 +42,7 @@ from rpd_metric.distance.evidence import STEP_KINDS, Evidence
 from rpd_metric.distance.measured import CHAT, EvidenceTable, Measurement
 from rpd_metric.distance.trust import ReaderTrust, groups_auroc
 from rpd_metric.errors import InputError
-from rpd_metric.metrics.matrices import gather
+from rpd_metric.measure import gather
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder

@@ -25,7 +25,7 @@ from rpd_metric.distance.diversity import strategy_groups
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.custom import GraderLike, load_grader
-from rpd_metric.metrics.matrices import Matrix, step_matrices
+from rpd_metric.measure import Matrix, step_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder

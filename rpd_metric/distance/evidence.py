@@ -1,6 +1,6 @@
 """What a distance is given of a problem's solutions: texts by kind, their vectors, and cosines.
 
-How solutions become such texts, and how texts become vectors, is `metrics/matrices.py`; nothing
+How solutions become such texts, and how texts become vectors, is `rpd_metric/measure.py`; nothing
 here knows an encoder.
 """
 

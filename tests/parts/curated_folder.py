@@ -17,7 +17,7 @@ from rpd_datasets.options import MANIFEST_FORMAT
 from rpd_datasets.rejects import Rejected
 from rpd_metric.arrays import none_for_nan
 from rpd_metric.distance.core import mean_pairwise, problem_score
-from rpd_metric.metrics.matrices import step_matrices
+from rpd_metric.measure import step_matrices
 
 PLAN = "Compare both sides of the equation."
 STEPS = [

@@ -17,7 +17,7 @@ import evaluate
 from rpd_metric.arrays import none_for_nan
 from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.errors import InputError
-from rpd_metric.metrics.matrices import step_matrices
+from rpd_metric.measure import step_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.static import default_embedder

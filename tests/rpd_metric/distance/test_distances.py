@@ -12,7 +12,7 @@ from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.strategy import average_linkage
 from rpd_metric.errors import InputError
-from rpd_metric.metrics.matrices import MOST_PIECES, READINGS, distance_matrices
+from rpd_metric.measure import MOST_PIECES, READINGS, distance_matrices
 
 WORDS = ["factor", "polynomial", "angle", "count", "cases", "matrix", "root", "modulo"]
 

@@ -9,7 +9,7 @@ from parts.recorded_groups import SHARED
 from rpd_datasets.judging.auroc import count_wins, pooled_auroc, within_auroc
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.errors import ModelError
-from rpd_metric.metrics.matrices import distance_matrices
+from rpd_metric.measure import distance_matrices
 from rpd_metric.models import taught
 from rpd_metric.models.kinds import load_embedder
 

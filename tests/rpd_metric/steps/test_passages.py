@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_metric.metrics.matrices import READINGS
+from rpd_metric.measure import READINGS
 from rpd_metric.steps.passages import answer_part, passages, word_spans
 from rpd_metric.steps.program import blocks, fenced
 
