@@ -96,7 +96,8 @@ def _compare(args: argparse.Namespace) -> None:
             total = sum(len(group[0].marks) for group in groups.values())
             line.stage("Comparing solutions", total)
             with scoring(models.flows, line) as scored_one:
-                more: dict[str, Any] = {"most": args.max_right, "on_problem": scored_one}
+                more: dict[str, Any] = {"most": args.max_right, "say": line.write}
+                more["on_problem"] = scored_one
                 for title, group in groups.items():
                     work = paired.solve_together(group, config, models, **more)
                     solved[title] = asyncio.run(work)

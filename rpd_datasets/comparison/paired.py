@@ -37,6 +37,7 @@ from rpd_datasets.language import written_in
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.core import mean_pairwise
+from rpd_metric.distance.trust import LEAST, ReaderTrust
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import Interval, holm_rows, mean_interval, paired_differences
@@ -178,12 +179,14 @@ async def solve_together(
     *,
     most: int = 32,
     on_problem: Callable[[], None] = lambda: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> list[Solved]:
     """Compare the right solutions of all models of a benchmark by the distance of a configuration.
 
     They are compared together, in one matrix and as one set of strategies, since a distance such as
     `pieces` depends on a problem's other solutions and a strategy's name on who sorts. Strategies
-    are known where the rows of all models name them, or a chat model sorts the solutions. Of more
+    are known where the rows of all models name them, or a chat model sorts the solutions and has
+    earned trust ([`~rpd_metric.distance.trust.ReaderTrust`]); `say` is told if it has not. Of more
     than `most` solutions of a model, so many are drawn.
     """
     joint, named = [], True
@@ -201,7 +204,7 @@ async def solve_together(
             owners, known, texts = zip(*parts, strict=True)
             extra = {"owners": owners, "strategies": known}
             joint.append(Problem(right.problem, texts, extra, where=name, group=name))
-    solved = list[Solved]()
+    solved, aurocs = list[Solved](), list[float | None]()
     async with aclosing(score_all(joint, config, loaded)) as scores:
         async for problem, scored in scores:
             strategies: list[str | None] | None = None
@@ -209,9 +212,15 @@ async def solve_together(
                 strategies = [None if s == UNNAMED else s for s in problem.extra["strategies"]]
             elif scored.strategies:
                 strategies = [None if g is None else str(g) for g in scored.strategies]
+                aurocs.append(scored.groups_auroc)
             owners, matrix = problem.extra["owners"], nan_for_none(scored.chosen_by)
             solved.append(Solved(problem.group, owners, matrix, strategies, problem.solutions))
             on_problem()
+    trust = ReaderTrust.of(aurocs)
+    # Where models share one strategy there is little to check, and a reader that says so is right.
+    if trust.auroc is not None and trust.auroc < LEAST:
+        say(f"the chat model's groups are not trusted and do not count: {trust.in_words()}")
+        solved = [replace(problem, strategies=None) for problem in solved]
     return solved
 
 

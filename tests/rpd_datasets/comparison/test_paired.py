@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from dataclasses import replace
 from itertools import combinations, product
@@ -280,6 +281,28 @@ def test_a_chat_model_that_sorts_makes_strategies_known(tmp_path, capsys):
     numbers = [found[STRATEGIES][side] for side in ("first", "second")]
     assert numbers == pytest.approx([1, 1], abs=0.1)
     assert told["sentences"][1].endswith("cannot tell padded from plain by effective strategies.")
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason=f"needs {SHARED}")
+def test_strategies_by_a_chat_model_that_sorts_at_random_do_not_count(tmp_path, capsys):
+    rows, rng = read_lines(SHARED / "controlled.jsonl")[:12], random.Random(0)
+    files = halves_of([(row["problem"], row["solutions"]) for row in rows], tmp_path)
+    replies = [
+        {
+            "problem_id": row["problem_id"],
+            "order": range(len(row["solutions"])),
+            "groups": [rng.randrange(3) for _ in row["solutions"]],
+            "names": {str(group): f"strategy {group}" for group in range(3)},
+        }
+        for row in rows
+    ]
+    with FakeTGI(reply=RecordedGroups(rows, replies)) as server:
+        chat = ["--summarizer", f"tgi:{server.url}", "--store", str(tmp_path / "replies.sqlite")]
+        assert main(["compare", *files, "--embedder", "static", "--json", *chat]) == 0
+    printed = capsys.readouterr()
+    assert "the chat model's groups are not trusted and do not count: AUROC of" in printed.err
+    measures = {gap["measure"] for gap in json.loads(printed.out)["differences"]}
+    assert (STRATEGIES in measures, TEXTS in measures) == (False, True)
 
 
 def test_texts_that_differ_more_than_every_placebo_have_a_p_value():
