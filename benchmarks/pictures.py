@@ -55,7 +55,7 @@ def words_of(printed: str) -> str:
 
 def terminal_page(printed: str) -> str:
     """The terminal as an HTML page: the first problems and the block at the end."""
-    lines = printed.splitlines()
+    lines = [line for line in printed.splitlines() if not line.startswith("Next: ")]
     heads = [at for at, line in enumerate(lines) if re.match(r"\d+  ", Text.from_ansi(line).plain)]
     last = next(at for at, line in enumerate(lines) if "Answers " in line)
     cut = [*lines[: heads[SHOWN_PROBLEMS]], "   ...", *lines[last - 1 : -2]]

@@ -18,7 +18,7 @@ from rpd_datasets.publish.publishable import RECORD
 from rpd_metric.errors import OutputError
 
 PARTIAL = f"{RECORD}.partial"
-# May differ when a run goes on: none of them changes what is learnt. The first are factors of a
+# May differ when a run continues: none of them changes what is learnt. The first are factors of a
 # batch whose product is compared.
 FREE_TO_CHANGE = {
     *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"),
