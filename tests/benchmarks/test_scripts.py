@@ -56,6 +56,10 @@ def folder(tmp_path):
                 for one in rows
             ]
     write_rows(folder / "strategy_bench" / "group_replies.jsonl", replies)
+    written = [row(100 + number, found) for number, found in enumerate(3 * groups)]
+    write_rows(folder / "strategy_bench" / "controlled_train.jsonl", written)
+    programs = [entry | {"languages": ["python", "python", "java", "java"]} for entry in written]
+    write_rows(folder / "code_approaches" / "dev.jsonl", programs)
     return folder
 
 
@@ -72,12 +76,12 @@ def test_the_script_of_make_distances_runs_from_its_command_line(
     module.main()
     printed = re.sub(" +", " ", capsys.readouterr().out)  # without a table's padding
     assert picture.read_text(encoding="utf-8").rstrip().endswith("</svg>")
-    assert printed.count("\n|---") == 7
+    assert printed.count("\n|---") == 8
     # 3 of 5 problems have several strategies, and the recorded reader sees them all.
     assert "dev: 3 of 5 problems have several strategies; in 3 the choice of 3 matters" in printed
     perfect = "1.000 [1.000, 1.000]"
-    assert f"| groups | {' | '.join([perfect] * 6)} | - | - |" in printed
-    assert f"| groups | {' | '.join([perfect] * 3)} | - |" in printed
+    assert f"| groups | {' | '.join([perfect] * 8)} | - | - |" in printed
+    assert f"| groups | {' | '.join([perfect] * 4)} | - |" in printed
     curve = EvidenceTable.of(json.loads(Path(curves).read_text())).curve("strategy")
     assert curve.chance(0) < 0.5 < curve.chance(1)
 

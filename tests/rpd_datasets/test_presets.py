@@ -91,7 +91,7 @@ def test_a_mix_chooses_from_each_input_by_itself(rows, tmp_path, capsys):
     alone = curate(capsys, rows, tmp_path / "alone", *options, "--mix", code)["chosen"]
     assert alone[:6] == result["chosen"][:6]
     card = (tmp_path / "out" / "README.md").read_text()
-    assert "| Mixed in | code.jsonl (3 problems chosen, by themselves) |" in card
+    assert "| Mixed in | code.jsonl (3 problems chosen, by themselves), read as grouped" in card
 
 
 def test_one_input_may_hold_both_parts_of_a_mix(tmp_path, capsys):
