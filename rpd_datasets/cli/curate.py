@@ -47,7 +47,8 @@ def preset_options(name: str) -> dict[str, Any]:
 
 def add_to(commands: Any) -> None:
     """Add `rpd curate`."""
-    parser = arguments.add_command(commands, _curate, __doc__)
+    again = "run the same command again to continue"
+    parser = arguments.add_command(commands, _curate, __doc__, again)
     arguments.add_input(parser)
     add, help = parser.add_argument, "the folder to make"
     add("--output", "-o", type=Path, required=True, metavar="DIR", help=help)

@@ -29,7 +29,7 @@ from rpd_metric.steps.summarizers import load_summarizer, summarizer_spec
 def add_to(commands: Any) -> None:
     """Add `rpd judge`."""
     parser = arguments.add_command(
-        commands, _judge, __doc__, "replies so far are kept; run the same command again to go on"
+        commands, _judge, __doc__, "replies so far are kept; run the same command again to continue"
     )
     arguments.add_input(parser)
     add = parser.add_argument_group("judge").add_argument

@@ -41,9 +41,8 @@ HOW = (
 
 def add_to(commands: Any) -> None:
     """Add `rpd label`."""
-    parser = arguments.add_command(
-        commands, _label, __doc__, "what is labelled is kept; run the same command again to go on"
-    )
+    again = "what is labelled is kept; run the same command again to continue"
+    parser = arguments.add_command(commands, _label, __doc__, again)
     arguments.add_input(parser)
     add, help = parser.add_argument, "the JSONL file to write or extend"
     add("--output", "-o", type=Path, required=True, metavar="FILE", help=help)
