@@ -120,8 +120,8 @@ def palette() -> dict[str, str]:
 
 def as_file(chart: Markup) -> bytes:
     """A chart as an SVG file of its own, by the page's rules for charts in its light colours."""
-    own = r"^(?:svg|\.chart \.|\.(?:accent|beside|tokens)).*"
-    rules = re.findall(own, packaged("style.css"), re.M)
+    sheet = packaged("style.css")
+    rules = re.findall(r"^(?:svg|\.chart \.|\.(?:accent|beside|tokens)).*", sheet, re.M)
     style = re.sub(r"var\(--([\w-]+)\)", lambda name: palette()[name[1]], "\n".join(rules))
     head, _, rest = str(chart).partition(">")
     sheet = f'<style>{style}</style><rect width="100%" height="100%" fill="#ffffff"/>'

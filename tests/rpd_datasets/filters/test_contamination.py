@@ -124,7 +124,7 @@ def test_a_hub_that_cannot_be_reached_is_not_asked_again_but_its_cache_is(tmp_pa
     assert done.stdout.startswith("{'aime24': 30} not compared with aime25, "), done.stderr
     assert "Retry" not in done.stderr
     said = hub.run(tmp_path, "-c", code, "aime26").stderr.splitlines()[-1]
-    assert "--decontaminate aime26 cannot be loaded" in said
+    assert "decontaminate aime26 cannot be loaded" in said
     assert said.endswith("Name a file of its problems instead")
 
 
