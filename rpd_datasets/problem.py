@@ -22,6 +22,7 @@ class Problem:
             entry per solution, in the same order.
         where (`str`): Its place in the input, e.g. `"rows.jsonl:17"`.
         group (`str`): Its id in a log; rows are one problem if text and group are the same.
+        identity (`str`): What rows of one problem share instead of its text, if not empty.
     """
 
     problem: str
@@ -29,6 +30,7 @@ class Problem:
     extra: Mapping[str, Any] = field(default_factory=dict)
     where: str = ""
     group: str = ""
+    identity: str = ""
 
     @cached_property
     def key(self) -> str:
@@ -53,6 +55,7 @@ class Problem:
             extra=_take(self.extra, len(self.solutions), indices),
             where=self.where,
             group=self.group,
+            identity=self.identity,
         )
 
     def rejected(

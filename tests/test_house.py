@@ -47,7 +47,7 @@ BASE = {
     f"rpd_datasets.{name}"
     for name in (
         *("problem", "rejects", "selection", "filters", "tokens", "sft", "config", "account"),
-        "language",
+        *("language", "messages"),
         *("presets", "sample", "instructions", "commands", "options", "destination"),
     )
 }

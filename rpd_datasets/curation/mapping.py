@@ -29,6 +29,7 @@ from rpd_datasets.curation.scoring import (
 from rpd_datasets.inputs.layouts import LAYOUTS, Columns, find_layout
 from rpd_datasets.inputs.raw_rows import PROMPT_NAMES, Row
 from rpd_datasets.judging.judges import Judgement
+from rpd_datasets.messages import with_common_prompt
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import submit
@@ -79,6 +80,7 @@ def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str,
     *_, last = LAYOUTS[layout].items(Row("", dict(row)), columns)
     added: dict[str, Any] = {names[0]: None, names[1]: []}
     if isinstance(last, Problem):
+        last = with_common_prompt(last)
         added |= {**last.extra, names[0]: last.problem, names[1]: [*last.solutions]}
     return {name: value for name, value in added.items() if name not in row}
 

@@ -17,8 +17,9 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.columns import COLUMNS, row_columns
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import RunSummary, TableInfo
+from rpd_datasets.messages import TRAJECTORIES, trajectories_of
 from rpd_datasets.problem import Problem
-from rpd_datasets.sft import training_rows
+from rpd_datasets.sft import message_features, training_rows
 
 SFT_CONFIG = "sft"
 FOLDERS = {"default": "data", SFT_CONFIG: SFT_CONFIG}  # of each configuration
@@ -40,7 +41,6 @@ def write_tables(
     `chosen` is called for the types and for the rows of each table, so that none are held. The
     summary gets what the tables hold: columns, rows, bytes.
     """
-    import pyarrow as pa
 
     def rows() -> Iterator[dict[str, Any]]:
         for problem, scored, selected in chosen():
@@ -52,23 +52,52 @@ def write_tables(
             }
             yield row | {"problem": problem.problem, "solutions": [*problem.solutions], **new}
 
-    training = (
-        row
-        for problem, scored, selected in chosen()
-        for row in training_rows(
-            *(problem.problem, problem.solutions, selected),
-            *(scored.strategies, scored.strategy_names),
-        )
-    )
-    turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
-    columns = [("prompt", turns), ("completion", turns)]
-    if config.asks_groups:
-        columns.append(("strategy", pa.string()))
+    def training() -> Iterator[dict[str, Any]]:
+        for problem, scored, selected in chosen():
+            yield from training_rows(
+                *(problem.problem, problem.solutions, selected),
+                *(scored.strategies, scored.strategy_names),
+                trajectories_of(problem.extra, problem.problem, problem.solutions),
+            )
+
     schema, summary.json_columns = column_types(rows())
     summary.tables = {
         "default": write_table(rows(), folder / FOLDERS["default"], schema, summary.json_columns),
-        SFT_CONFIG: write_table(training, folder / FOLDERS[SFT_CONFIG], pa.schema(columns)),
+        SFT_CONFIG: write_training_rows(
+            training, folder / FOLDERS[SFT_CONFIG], config, whole=TRAJECTORIES in schema.names
+        ),
     }
+
+
+def write_training_rows(
+    rows: Callable[[], Iterable[dict[str, Any]]],
+    folder: Path,
+    config: CurationConfig,
+    *,
+    whole: bool,
+) -> TableInfo:
+    """Write training rows; `whole` messages, with calls of tools, are values of the JSON type."""
+    import pyarrow as pa
+
+    turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    columns = [("prompt", turns), ("completion", turns)]
+    strategy = [("strategy", pa.string())] * config.asks_groups
+    if not whole:
+        return write_table(rows(), folder, pa.schema(columns + strategy))
+    features = message_features(tools=any(row.get("tools") for row in rows()))
+    if config.asks_groups:
+        from datasets import Value
+
+        features["strategy"] = Value("string")
+    messages = [name for name in features if name != "strategy"]
+
+    def texts() -> Iterator[dict[str, Any]]:
+        for row in rows():
+            values = {name: row.get(name) for name in messages}
+            yield row | {name: list(map(json.dumps, v)) for name, v in values.items() if v}
+
+    stored = pa.schema([(name, pa.list_(pa.string())) for name in messages] + strategy)
+    return write_table(texts(), folder, features.arrow_schema, stored=stored)
 
 
 def write_scores(summary: RunSummary, path: Path) -> None:
@@ -111,12 +140,18 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
 
 
 def write_table(
-    rows: Iterable[dict[str, Any]], folder: Path, schema: Any, json_columns: Sequence[str] = ()
+    rows: Iterable[dict[str, Any]],
+    folder: Path,
+    schema: Any,
+    json_columns: Sequence[str] = (),
+    *,
+    stored: Any = None,
 ) -> TableInfo:
     """Write rows as one file, a group of a few at a time.
 
     Pages end where their content says so, and are indexed: the Hub stores only what a new version
-    changes, and its viewer reads only the rows that it shows.
+    changes, and its viewer reads only the rows that it shows. `stored` is the schema of the rows
+    if Arrow does not convert them to `schema` by itself.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -130,7 +165,8 @@ def write_table(
         while chunk := list(islice(iterator, ROWS_PER_GROUP)):
             for row, name in product(chunk, json_columns):
                 row[name] = json.dumps(row.get(name), ensure_ascii=False, default=str)
-            table = pa.Table.from_pylist(chunk, schema=schema)
+            table = pa.Table.from_pylist(chunk, schema=stored or schema)
+            table = table.cast(schema) if stored else table
             writer.write_table(table)
             num_rows += len(chunk)
             num_bytes += table.nbytes

@@ -95,7 +95,7 @@ def _fill(
             if one_each:
                 database.execute("INSERT INTO reject VALUES (?)", (json.dumps(item.as_row()),))
             continue
-        digest = problem_digest(item.problem, item.group)
+        digest = problem_digest(item.identity or item.problem, item.group)
         query = "SELECT id, extra FROM problem WHERE digest = ?"
         known = database.execute(query, (digest,)).fetchone()
         if known is None and problems == limit:
@@ -178,7 +178,7 @@ def join_rows(path: Path, items: Iterable[Problem | Rejected]) -> Iterator[Probl
         query = "SELECT solutions, extra FROM row WHERE problem = ? ORDER BY rowid"
         for item in items:
             if isinstance(item, Problem) and repeated:
-                digest = problem_digest(item.problem, item.group)
+                digest = problem_digest(item.identity or item.problem, item.group)
                 if digest in done:
                     continue
                 if digest in repeated:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rpd_datasets.inputs.layouts import with_thoughts
 from rpd_datasets.inputs.raw_rows import Row
+from rpd_datasets.messages import with_thoughts
 from rpd_datasets.rejects import Rejected
 from rpd_metric.grading.score_scales import ScoreScale, score_scales
 from rpd_metric.reasons import Reason

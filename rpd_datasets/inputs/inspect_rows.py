@@ -2,6 +2,7 @@
 
     LOG -> {"problem", "solutions", "stop_reason", "correct", "correct_SCORER", ..., "answer", "id"}
 
+Agents' samples also have `trajectories`, the messages of each solution with the tools.
 `correct` holds the marks of the log's first scorer, `correct_NAME` those of the scorer NAME, or
 `correct_NAME_KEY` for scorers with several values; `score_NAME` has scores on an unknown scale
 (`rpd_metric/grading/score_scales.py`). `datasets` reads such logs, too, but neither samples whose
@@ -20,6 +21,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from zipfile import BadZipFile, is_zipfile
 
 from rpd_datasets.inputs.harness import with_marks
+from rpd_datasets.messages import (
+    TRAJECTORIES,
+    Message,
+    Trajectory,
+    as_json,
+    make_trajectory,
+    messages_of,
+)
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, first_line, needs_extra
 from rpd_metric.grading.score_scales import ScoreScale, score_scales
@@ -28,10 +37,12 @@ from rpd_metric.reasons import Reason
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample, EvalSampleSummary
+    from inspect_ai.model import ChatMessage
     from inspect_ai.scorer import Score
 
-# What a log holds beside the texts, often most of its size.
+# What a log holds beside the texts, often most of its size; and beside the tools.
 _NOT_READ = {"events", "store", "attachments"}
+_NOT_TOOLS = {"messages", "output", "store", "scores", "metadata"}
 # How a log in JSON begins.
 JSON_LOG = re.compile(rb'\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
 _STATUS = {
@@ -102,6 +113,27 @@ class InspectLog:
             elif numbers:
                 yield [held[name, number] for number in numbers]
 
+    def tools(self, sample: EvalSample) -> list[dict[str, Any]]:
+        """The tools of a sample's first request that has some, as JSON schemas."""
+        from inspect_ai.log import read_eval_log_sample, resolve_sample_attachments
+
+        if self._zipped:
+            read = partial(read_eval_log_sample, str(self.path), sample.id, sample.epoch)
+            options: dict[str, Any] = {"exclude_fields": _NOT_TOOLS, "resolve_attachments": True}
+            sample = self._read(partial(read, **options))
+        else:
+            sample = resolve_sample_attachments(sample, "full")
+        listed = (getattr(event, "tools", None) for event in sample.events)
+        return [
+            {
+                "type": "function",
+                "function": tool.model_dump(
+                    mode="json", exclude_none=True, include={"name", "description", "parameters"}
+                ),
+            }
+            for tool in next(filter(None, listed), [])
+        ]
+
     def _read(self, read: Callable[[], Result]) -> Result:
         # Inspect's readers would change a running event loop, so they run where there is none.
         with ThreadPoolExecutor(max_workers=1) as thread:
@@ -122,7 +154,7 @@ def read_inspect_log(
     if log.shortfall:
         yield Rejected("read", Reason.UNFINISHED_LOG, path.name, f"{log.shortfall}.")
     for samples in log.problems():
-        yield from _row(path, samples, scales)
+        yield from _row(log, samples, scales)
 
 
 def scores_of(sample: EvalSample | EvalSampleSummary) -> dict[str, tuple[Any, Score]]:
@@ -139,21 +171,23 @@ def _values(score: Score) -> Iterable[tuple[str, Any]]:
 
 
 def _row(
-    path: Path, samples: list[EvalSample], scales: Mapping[str, ScoreScale | None]
+    log: InspectLog, samples: list[EvalSample], scales: Mapping[str, ScoreScale | None]
 ) -> Iterator[dict[str, Any] | Rejected]:
     """One problem's row, after its failed epochs."""
     solutions: list[str] = []
     scored: list[Mapping[str, tuple[Any, Score]]] = []
     ends: list[str | None] = []
+    rows: list[Trajectory | None] = []
     for sample in samples:
         if sample.error is not None:
-            where = f"{path.name}:{sample.id}:epoch {sample.epoch}"
+            where = f"{log.path.name}:{sample.id}:epoch {sample.epoch}"
             message = sample.error.message.strip().rpartition("\n")[2] or "no message"
             detail = f"It failed in Inspect: {message[:200]}"
             yield Rejected("read", Reason.FAILED_EPOCH, where, detail)
             continue
         texts = solution_texts(sample.messages, sample.output)
         solutions += texts
+        rows += _trajectories(sample, len(texts))
         stops = [choice.stop_reason for choice in sample.output.choices]
         ends += [*stops, *(None for _ in texts)][: len(texts)]
         # A score is of the first choice.
@@ -163,6 +197,34 @@ def _row(
     names = dict.fromkeys(name for scores in scored for name in scores)
     values = {name: [scores.get(name, (None,))[0] for scores in scored] for name in names}
     row = {"problem": problem_text(samples[0].input), "solutions": solutions, "stop_reason": ends}
+    if any(rows):
+        tools = {"tools": found} if (found := log.tools(samples[0])) else {}
+        row[TRAJECTORIES] = [whole and as_json(whole | tools) for whole in rows]
     target = samples[0].target
     answer = target if isinstance(target, str) else ", ".join(target)
     yield with_marks(row, values, scales) | {"answer": answer, "id": str(samples[0].id)}
+
+
+def _trajectories(sample: EvalSample, number: int) -> list[Trajectory | None]:
+    """The messages of each choice of an agent's sample; none of a single answer."""
+    turns = sample.messages
+    own = [at for at, turn in enumerate(turns) if turn.role == "assistant"]
+    own = [at for at in own if turns[at].source == "generate"]
+    if len(own) < 2 and not any(getattr(turns[at], "tool_calls", None) for at in own):
+        return [None] * number
+    choices = [choice.message for choice in sample.output.choices] or [turns[own[-1]]]
+    before = _messages(turns[: own[0]])
+    done = _messages(turns[own[0] : own[-1]])
+    return [make_trajectory(before, done + _messages([choice])) for choice in choices[:number]]
+
+
+def _messages(turns: Sequence[ChatMessage]) -> list[Message]:
+    """Inspect's messages in TRL's form; of a tool that failed, its error."""
+    messages = []
+    for turn in turns:
+        values = turn.model_dump(mode="json", exclude_none=True)
+        if turn.role == "tool":
+            values["name"] = turn.function
+            values["content"] = turn.text or (turn.error.message if turn.error else "")
+        messages += messages_of(values)
+    return messages

@@ -17,6 +17,21 @@ from textwrap import shorten
 from typing import Any
 
 from rpd_datasets.inputs.raw_rows import ID_NAMES, PROMPT_NAMES, Row
+from rpd_datasets.messages import (
+    TRAJECTORIES,
+    Message,
+    Trajectory,
+    as_json,
+    as_turns,
+    identity_of,
+    is_plain,
+    make_trajectory,
+    messages_of,
+    prompt_text,
+    role_of,
+    solution_text,
+    with_thoughts,
+)
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -24,9 +39,9 @@ from rpd_metric.errors import InputError, PluginError
 from rpd_metric.plugins import Registry, border
 from rpd_metric.reasons import Reason
 
-HUMAN = ("human", "user")
-MODEL = ("gpt", "assistant", "model")
 Values = dict[str, Any]
+# Ids of problems; `id` and `custom_id` are nearly always those of a row.
+PROBLEM_IDS = ("problem_id", "task_id", "question_id", "instance_id", "prompt_id")
 # DeepMath numbers its solutions; others do so with the same words.
 NUMBERED = re.compile(r"(?:r1_)?(?:solution|generation|response|completion)_(\d+)")
 
@@ -95,8 +110,8 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     if columns.problem not in row.values:
         yield _rejected(row, _missing(columns.problem))
         return
-    text, solutions = asked(row.values[columns.problem]), row.values.get(columns.solutions)
-    extra = without(row.values, columns.problem, columns.solutions)
+    prompt, solutions = row.values[columns.problem], row.values.get(columns.solutions)
+    text, extra = _asked(prompt), without(row.values, columns.problem, columns.solutions)
     if bad := _bad_text(text, "problem") or _bad_extra(extra):
         yield _rejected(row, bad)
         return
@@ -105,9 +120,19 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
         return
     if any(ends := [_field(solution, "finish_reason") for solution in solutions]):
         extra.setdefault("finish_reason", ends)
-    solutions = [reply_text(solution) for solution in solutions]
+    tools = extra.get("tools")
+    rows = [_trajectory(prompt, solution, tools) for solution in solutions]
+    solutions = [
+        solution_text(whole["completion"]) if whole else reply_text(solution)
+        for whole, solution in zip(rows, solutions, strict=True)
+    ]
+    if any(rows):
+        extra = without(extra, "tools")
+        extra[TRAJECTORIES] = [whole and as_json(whole) for whole in rows]
     # Solutions of other types are given up below; Problem only ever holds text.
     whole = Problem(text, tuple(solutions), kept_names(extra), row.place, row.group)
+    if first := next(filter(None, rows), None):
+        whole = replace(whole, identity=identity_of(first["prompt"]))
     usable = []
     for index, solution in enumerate(solutions):
         if bad := _bad_text(solution, "solution"):
@@ -128,7 +153,9 @@ def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
         return
     extra = without(row.values, columns.problem, columns.solution)
     problem, solution = row.values[columns.problem], row.values.get(columns.solution)
-    yield _one_solution(row, asked(problem), reply_text(solution), extra)
+    whole = _trajectory(problem, solution, extra.get("tools"))
+    text = solution_text(whole["completion"]) if whole else reply_text(solution)
+    yield _one_solution(row, _asked(problem), text, extra, whole)
 
 
 def conversation_row(
@@ -136,55 +163,78 @@ def conversation_row(
 ) -> Iterator[Problem | Rejected]:
     """Take apart a row with messages, `{"from", "value"}` or `{"role", "content"}` each.
 
-    The solution is the last answer, or number `turn`; the problem is everything before it.
+    The prompt ends before the model's first answer, and the solution is all up to its last one; or
+    the solution is answer number `turn`, and the prompt everything before it.
     """
-    turns = row.values.get(columns.conversations)
-    if isinstance(turns, dict) and all(isinstance(value, list) for value in turns.values()):
-        # Older versions of `datasets` turn a list of objects into an object of lists.
-        rows = zip(*turns.values(), strict=False)
-        turns = [dict(zip(turns, values, strict=True)) for values in rows]
-    if not isinstance(turns, list) or not turns:
-        yield _rejected(row, _bad_list(row.values, columns.conversations))
+    value = row.values.get(columns.conversations)
+    if (turns := as_turns(value)) is None:
+        bad = _bad_list(row.values, columns.conversations)
+        if isinstance(value, list) and value:
+            bad = Reason.NOT_ONE_EXCHANGE, "Its turns have no role."
+        yield _rejected(row, bad)
         return
-    roles = list(map(_role, turns))
-    answers = [at for at, role in enumerate(roles) if role in MODEL]
-    last = answers[:turn][-1] if len(answers) >= (turn or 1) else 0
-    if any(role in HUMAN for role in roles[:last]):
-        extra = without(row.values, columns.conversations)
-        yield _one_solution(row, asked(turns[:last]), reply_text(turns[last]), extra)
+    messages = _messages(turns)
+    roles = [message["role"] for message in messages]
+    answers = [at for at, role in enumerate(roles) if role == "assistant"]
+    if turn is None:
+        usable = [at for at in answers if "user" in roles[:at]]
     else:
+        usable = [at for at in answers[turn - 1 : turn] if "user" in roles[:at]]
+    if not usable:
         detail = f"Of {len(turns)} turns {len(answers)} are a model's; none is the answer wanted."
         yield _rejected(row, (Reason.NOT_ONE_EXCHANGE, detail))
+        return
+    extra = without(row.values, columns.conversations)
+    prompt, completion = messages[: usable[0]], messages[usable[0] : usable[-1] + 1]
+    whole = make_trajectory(prompt, completion, extra.get("tools"))
+    problem = _text_or_content(prompt, prompt_text)
+    solution = _text_or_content(completion, solution_text)
+    group = next((str(row.values[n]) for n in PROBLEM_IDS if row.values.get(n) is not None), "")
+    needed = group or not is_plain(whole)
+    yield _one_solution(row, problem, solution, extra, whole if needed else None, group)
 
 
-def _role(turn: Any) -> Any:
-    return _field(turn, "from") or _field(turn, "role")
+def _text_or_content(turns: Sequence[Message], text: Callable[..., str]) -> Any:
+    """The text of messages, or in its place the first content that is not text."""
+    odd = [turn["content"] for turn in turns if not isinstance(turn["content"], str)]
+    return odd[0] if odd else text(turns)
+
+
+def _trajectory(prompt: Any, reply: Any, tools: Any) -> Trajectory | None:
+    """A prompt and its reply as messages; `None` where the two texts say everything."""
+    before = _messages(prompt) or [{"role": "user", "content": reply_text(prompt)}]
+    message = reply.get("message", reply) if isinstance(reply, dict) else reply
+    after = _messages(message if isinstance(message, list) else [message])
+    if not after:
+        after = [{"role": "assistant", "content": reply_text(reply)}]
+    answers = [at for at, turn in enumerate(after) if turn["role"] == "assistant"]
+    after = after[answers[0] : answers[-1] + 1] if answers else []
+    if not answers or not all(isinstance(turn["content"], str) for turn in before + after):
+        return None
+    whole = make_trajectory(before, after, tools)
+    return None if is_plain(whole) else whole
+
+
+def _messages(value: Any) -> list[Message]:
+    """The messages of turns; none if the value is something else."""
+    turns = as_turns(value) or ()
+    return [message for turn in turns if role_of(turn) for message in messages_of(turn)]
 
 
 def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _are_turns(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and _role(value[0]) is not None
-
-
-def asked(value: Any) -> Any:
-    """The prompt: a text, or messages, joined with the speakers' names if there are several."""
-    if not _are_turns(value):
-        return reply_text(value)
-    turns = [turn for turn in value if _role(turn) in HUMAN + MODEL]
-    texts = [reply_text(turn) for turn in turns]
-    if len(turns) < 2 or not all(isinstance(text, str) for text in texts):
-        return next((text for text in texts if not isinstance(text, str)), (texts or [""])[0])
-    names = ["User" if _role(turn) in HUMAN else "Assistant" for turn in turns]
-    return "\n\n".join(f"{name}: {text}" for name, text in zip(names, texts, strict=True))
+def _asked(value: Any) -> Any:
+    """The text of a prompt: of a text, or of messages."""
+    turns = _messages(value)
+    return _text_or_content(turns, prompt_text) if turns else reply_text(value)
 
 
 def reply_text(value: Any) -> Any:
     """The text of a reply: a text, the model's last message, its parts, or a server's choice."""
-    if _are_turns(value):
-        return reply_text(next((turn for turn in reversed(value) if _role(turn) in MODEL), None))
+    if turns := as_turns(value):
+        return reply_text(next((t for t in reversed(turns) if role_of(t) == "assistant"), None))
     if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
         texts = [reply_text(part) for part in value]
         return "".join(texts) if all(isinstance(text, str) for text in texts) else value
@@ -201,7 +251,7 @@ def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     body = response.get("body") if isinstance(response, dict) else None
     reply = body if isinstance(body, dict) else {}
     # Of /v1/responses only the messages are replies; its other items are thoughts and tools.
-    messages = [message for message in reply.get("output") or () if _role(message) in MODEL]
+    messages = [message for message in reply.get("output") or () if role_of(message) == "assistant"]
     texts = reply.get("choices") or messages
     if not texts:
         why = shorten(str(error or reply.get("error") or response), 200)
@@ -211,30 +261,28 @@ def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     yield from grouped_items(replace(row, values=values), columns)
 
 
-def with_thoughts(thoughts: Any, reply: Any) -> Any:
-    """A reply after its thoughts, if they are separate.
-
-    >>> with_thoughts("2 + 3", "It is 5.")
-    '<think>\\n2 + 3\\n</think>\\n\\nIt is 5.'
-    """
-    if not isinstance(thoughts, str) or not thoughts.strip() or not isinstance(reply, str):
-        return reply
-    return f"<think>\n{thoughts}\n</think>\n\n{reply}"
-
-
 def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     """A row's values but for some columns."""
     return {name: value for name, value in values.items() if name not in names}
 
 
 def _one_solution(
-    row: Row, problem: Any, solution: Any, extra: dict[str, Any]
+    row: Row,
+    problem: Any,
+    solution: Any,
+    extra: dict[str, Any],
+    whole: Trajectory | None,
+    group: str = "",
 ) -> Problem | Rejected:
-    if bad := _bad_text(problem, "problem") or _bad_extra(extra):
+    if bad := _bad_text(problem, "problem") or _bad_extra({**extra, "messages": whole}):
         return _rejected(row, bad)
     if bad := _bad_text(solution, "solution"):
         return _rejected(row, bad, problem)
-    return Problem(problem, (solution,), kept_names(extra), row.place)
+    identity = ""
+    if whole:
+        extra = {**without(extra, "tools"), TRAJECTORIES: as_json(whole)}
+        identity = group or identity_of(whole["prompt"])
+    return Problem(problem, (solution,), kept_names(extra), row.place, identity=identity)
 
 
 def _rejected(row: Row, bad: tuple[Reason, str], problem: str | None = None) -> Rejected:
@@ -327,7 +375,10 @@ LAYOUTS = Registry(
         ),
         "flat": RowLayout("a problem and one solution", flat_row, ("problem", "solution"), True),
         "openthoughts": RowLayout(
-            "messages, the last answer (--turn)", conversation_row, ("conversations",), True
+            "messages, all answers or one (--turn)",
+            conversation_row,
+            ("conversations",),
+            True,
         ),
         "deepmath": RowLayout(
             "a question and numbered solutions in each row, as DeepMath",
@@ -441,11 +492,11 @@ def _fits(role: str, name: str, samples: Sequence[Mapping[str, Any]]) -> bool:
     if name not in columns_there(samples):
         return False
     value = next((row[name] for row in samples if row.get(name) not in (None, [])), None)
-    listed = isinstance(value, list) and not _are_turns(value)
+    listed = isinstance(value, list) and not as_turns(value)
     if role == "solutions":
         return listed or (value is None and name.endswith("s"))
     if role == "problem" and isinstance(value, list):
-        return _role(value[-1]) in HUMAN
+        return role_of((as_turns(value) or [None])[-1]) in ("user", "tool")
     return role == "conversations" or not listed
 
 

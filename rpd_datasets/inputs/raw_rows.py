@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from rpd_datasets.rejects import Rejected
@@ -91,11 +92,16 @@ class DatasetRows:
 
 
 def prompts_by_id(name: str, rows: Iterable[Any]) -> dict[str, Any]:
-    """The problems of rows, or of requests to OpenAI's batch API, by their ids; one at least."""
+    """The problems of rows, or of requests to OpenAI's batch API, by their ids; one at least.
+
+    Each is the columns that it adds to a row: `prompt`, and `tools` if the request has some.
+    """
     prompts: dict[str, Any] = {}
     for values in (row.values for row in rows if isinstance(row, Row)):
         body = values["body"] if isinstance(values.get("body"), dict) else values
-        prompts |= {_id(values): body[name] for name in PROMPT_NAMES[::-1] if body.get(name)}
+        tools = {"tools": body["tools"]} if body.get("tools") else {}
+        names = (name for name in PROMPT_NAMES if body.get(name))
+        prompts |= {_id(values): {"prompt": body[name], **tools} for name in islice(names, 1)}
     prompts.pop("", None)
     if not prompts:
         raise InputError(
@@ -122,7 +128,7 @@ def readable_rows(rows: Iterable[Any], prompts: Mapping[str, Any]) -> Iterator[A
     for row in rows:
         prompt = prompts.get(_id(row.values)) if prompts and isinstance(row, Row) else None
         if prompt is not None:
-            row = replace(row, values={**row.values, "prompt": prompt})
+            row = replace(row, values={**row.values, **prompt})
         yield _readable(row)
 
 

@@ -30,6 +30,7 @@ from rpd_datasets.inputs.raw_rows import (
     prompts_by_id,
     readable_rows,
 )
+from rpd_datasets.messages import with_common_prompt
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
@@ -168,6 +169,7 @@ class Source:
         """Leave out a problem of another size than wanted, or of a benchmark."""
         if isinstance(item, Rejected):
             return item
+        item = with_common_prompt(item)
         if self.spec.exactly not in (None, len(item.solutions)):
             detail = f"{len(item.solutions)} usable solutions instead of {self.spec.exactly}."
             return item.rejected("group", Reason.WRONG_COUNT, detail)

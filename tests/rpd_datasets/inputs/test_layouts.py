@@ -188,12 +188,17 @@ def test_completions_find_the_problem_of_their_id_in_another_file(tmp_path):
         opened(tmp_path, rows, prompts=str(nothing))
 
 
-def test_of_several_turns_the_last_answer_is_read_or_the_one_named(tmp_path):
+def test_of_several_turns_all_answers_are_read_or_the_one_named(tmp_path):
     again = {"role": "user", "content": "Another way?"}
     rows = [{"messages": [*TURNS, said(ONE), again, said(OTHER)]}]
-    (last,) = opened(tmp_path, rows)
+    (whole,) = opened(tmp_path, rows)
+    assert (whole.problem, whole.solutions) == (P, (f"{ONE}\n\n{OTHER}",))
+    # Where a second sample says the same first, the prompt is longer.
+    (both,) = opened(tmp_path, [*rows, {"messages": [*rows[0]["messages"][:-1], said(ONE)]}])
     asked = f"User: {P}\n\nAssistant: {ONE}\n\nUser: Another way?"
-    assert (last.problem, last.solutions) == (asked, (OTHER,))
+    assert (both.problem, both.solutions) == (asked, (OTHER, ONE))
+    (second,) = opened(tmp_path, rows, turn=2)
+    assert (second.problem, second.solutions) == (asked, (OTHER,))
     (first,) = opened(tmp_path, rows, turn=1)
     assert (first.problem, first.solutions) == (P, (ONE,))
     with pytest.raises(InputError, match="not_one_exchange"):
@@ -335,7 +340,7 @@ ANSWER = "<think>\n</think>\ns"
 @pytest.mark.parametrize(
     "talk",
     [
-        turns(("system", "Be brief."), ("human", "p"), ("gpt", ANSWER)),
+        turns(("human", "p"), ("gpt", ANSWER)),
         [{"role": "user", "content": "p"}, {"role": "assistant", "content": ANSWER}],
         {"from": ["human", "gpt"], "value": ["p", ANSWER]},
     ],
