@@ -4,11 +4,12 @@ r"""Supervised fine-tuning with LoRA on curated solutions (Sec. 4.2 and App. E o
     accelerate launch recipes/sft.py --config recipes/configs/qwen3-4b-base/sft/rpd_1p3s.yaml \
         --data data/sample --num_samples 24
 
-The loss is computed on the solutions only, no sample is cut, and the token that ends an answer
-is learnt. The same command continues an interrupted run. `--dry_run` shows what a recipe would do
-and loads no weights. The options are TRL's (`SFTConfig`, `ModelConfig`) and those of
-`rpd_datasets.training.recipe.SupervisedOptions`; the recipes' README has one command per row
-of the paper's tables.
+The loss is computed on the solutions only, with `--assistant_only_loss true` only on the model's
+turns of them. No sample is cut, and the token that ends an answer is learnt. The same command
+continues an interrupted run. `--dry_run` shows what a recipe would do and loads no weights. The
+options are TRL's (`SFTConfig`, `ModelConfig`) and those of
+`rpd_datasets.training.recipe.SupervisedOptions`; the recipes' README has one command per row of the
+paper's tables.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ from rpd_datasets.commands import run_command
 from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_datasets.training.session import TrainingMethod, open_session
+from rpd_datasets.training.tokenizer import assistant_template
 from rpd_datasets.training.training_rows import (
     check_data,
     load_rows,
+    other_turns_learnt,
     split_by_problem,
     supervised_steps,
     tokenize_rows,
@@ -68,12 +71,18 @@ def main(arguments: Sequence[str]) -> None:
         rows, held_rows = split_by_problem(rows, options.validation, seed=training.seed)
         if training.eval_strategy == "no":
             training.eval_strategy = IntervalStrategy.EPOCH
+    template = assistant_template(tokenizer) if training.assistant_only_loss else None
+    if template is None and (warning := other_turns_learnt(rows)):
+        session.log(warning)
+    # The labels of the rows say it; TRL refuses the option for rows of token ids.
+    training.assistant_only_loss = False
     tokenized = partial(
         tokenize_rows,
         tokenizer=tokenizer,
         max_length=training.max_length,
         too_long=options.too_long,
         rewritten=options.rewritten,
+        assistant_template=template,
     )
     samples = tokenized(rows)
     counts = {

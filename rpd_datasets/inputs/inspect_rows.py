@@ -225,6 +225,7 @@ def _messages(turns: Sequence[ChatMessage]) -> list[Message]:
         values = turn.model_dump(mode="json", exclude_none=True)
         if turn.role == "tool":
             values["name"] = turn.function
-            values["content"] = turn.text or (turn.error.message if turn.error else "")
+            if turn.error and not turn.text:
+                values["content"] = turn.error.message
         messages += messages_of(values)
     return messages

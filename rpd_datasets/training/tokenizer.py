@@ -104,3 +104,24 @@ def keep_ends_only(model: Any, tokenizer: Any, stop: Sequence[str] = ()) -> None
         eos_token_id=distinct if len(distinct) > 1 else tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,
     )
+
+
+def assistant_template(tokenizer: Any) -> str:
+    """The tokenizer's chat template, or TRL's own for its model, with generation marks.
+
+    Raises:
+        InputError: There is none.
+    """
+    from trl.chat_template_utils import get_training_chat_template, has_generation_markers
+
+    template = str(tokenizer.chat_template)
+    if has_generation_markers(template):
+        return template
+    try:
+        return get_training_chat_template(tokenizer) or template
+    except ValueError:
+        raise InputError(
+            "assistant_only_loss needs a chat template that marks the model's turns with "
+            "{% generation %}, and this one has no such marks: pass --chat_template_path FILE "
+            "with a template that has them, or leave assistant_only_loss out"
+        ) from None

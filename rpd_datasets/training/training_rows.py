@@ -20,6 +20,8 @@ from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.hub_rows import HubRows
 from rpd_datasets.inputs.local_files import file_kind
 from rpd_datasets.instructions import MARK, fill_prompt, prompt_template
+from rpd_datasets.messages import Message, without_ids
+from rpd_datasets.sft import message_features
 from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_metric.errors import InputError, first_line
 
@@ -39,12 +41,20 @@ def load_rows(
 
     Returns:
         `tuple`: A `datasets.Dataset` with the columns `prompt` and `completion`, each a list of
-            messages, and the sources, those of the Hub pinned as `id@commit`.
+            messages, and perhaps `tools`; and the sources, those of the Hub pinned as `id@commit`.
     """
     import datasets
 
     loaded = [_load(spec, config, split) for spec in specs]
-    rows = datasets.concatenate_datasets([rows for rows, _ in loaded])
+    tables = [rows for rows, _ in loaded]
+    if any(rows.features != tables[0].features for rows in tables):
+        features = message_features(tools=any("tools" in rows.features for rows in tables))
+        fill = dict.fromkeys(features)
+        tables = [
+            rows.map(lambda row: fill | row, features=features, keep_in_memory=True)
+            for rows in tables
+        ]
+    rows = datasets.concatenate_datasets(tables)
     if num_samples is not None and len(rows) != num_samples:
         raise InputError(
             f"the recipe is for {num_samples} samples and {', '.join(specs)} holds "
@@ -81,8 +91,11 @@ def with_prompt(rows: Any, prompt: str) -> Any:
         return rows
 
     def fill(row: dict[str, Any]) -> dict[str, Any]:
-        *before, last = row["prompt"]
-        return {"prompt": [*before, {**last, "content": fill_prompt(template, last["content"])}]}
+        turns = [*row["prompt"]]
+        users = [at for at, turn in enumerate(turns) if turn["role"] == "user"]
+        last = users[-1] if users else -1
+        turns[last] = {**turns[last], "content": fill_prompt(template, turns[last]["content"])}
+        return {"prompt": turns}
 
     return rows.map(fill, keep_in_memory=True, load_from_cache_file=False, desc="Prompts")
 
@@ -91,7 +104,8 @@ def split_by_problem(rows: Any, share: float, *, seed: int) -> tuple[Any, Any]:
     """The rows to train on, of one problem at least, and those of a share of problems held out."""
     if not 0 < share < 1:
         raise InputError(f"validation is {share}; use a share between 0 and 1, e.g. 0.02")
-    keys = [json.dumps(prompt, sort_keys=True) for prompt in rows["prompt"]]
+    prompts = (list(map(without_ids, prompt)) for prompt in rows["prompt"])
+    keys = [json.dumps(prompt, sort_keys=True) for prompt in prompts]
     problems = sorted(set(keys))
     if len(problems) < 2:
         raise InputError("validation needs two problems or more; leave it out")
@@ -140,7 +154,8 @@ def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
                 f"{', '.join(rows.column_names)}; make training rows with `rpd curate` or "
                 "rpd_datasets.to_sft"
             )
-    return rows.select_columns(["prompt", "completion"]), pinned
+    tools = ["tools"] if "tools" in rows.column_names else []
+    return rows.select_columns(["prompt", "completion", *tools]), pinned
 
 
 class TokenizedRows(NamedTuple):
@@ -176,15 +191,19 @@ def tokenize_rows(
     max_length: int | None,
     too_long: Literal["refuse", "drop"],
     rewritten: Literal["refuse", "drop"] = "refuse",
+    assistant_template: str | None = None,
 ) -> TokenizedRows:
     """Turn rows into token ids with labels on the completion only; nothing is cut.
+
+    With an `assistant_template`, a chat template with generation marks, labels are on the model's
+    turns of the completion only.
 
     `too_long` says what happens to samples of more than `max_length` tokens, `rewritten` what
     happens to those whose completion the chat template changes: Qwen3's keeps of several `</think>`
     the first and the last part.
     """
     encoded = rows.map(
-        lambda row: encode_row(row, tokenizer),
+        lambda row: encode_row(row, tokenizer, assistant_template),
         remove_columns=rows.column_names,
         keep_in_memory=True,
         load_from_cache_file=False,
@@ -228,34 +247,50 @@ def tokenize_rows(
     return TokenizedRows(dataset.select_columns(["input_ids", "labels"]), counts)
 
 
-def encode_row(row: dict[str, Any], tokenizer: Any) -> dict[str, Any]:
+def encode_row(
+    row: dict[str, Any], tokenizer: Any, assistant_template: str | None = None
+) -> dict[str, Any]:
     """Token ids and labels of a row, and whether its text and its end are in them."""
-    prompt, completion = row["prompt"], row["completion"]
-    before, ids = (
-        tokenizer.apply_chat_template(messages, return_dict=True, add_generation_prompt=asking)[
-            "input_ids"
-        ]
-        for messages, asking in ((prompt, True), (prompt + completion, False))
+    prompt, completion = ([*map(_bare, row[name])] for name in ("prompt", "completion"))
+    tools = row.get("tools")
+    tools = (json.loads(tools) if isinstance(tools, str) else tools) or None
+    shape = {"tools": tools, "return_dict": True}
+    if assistant_template:
+        shape["chat_template"] = assistant_template
+    before = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, **shape)["input_ids"]
+    whole = tokenizer.apply_chat_template(
+        prompt + completion, return_assistant_tokens_mask=bool(assistant_template), **shape
     )
+    ids = whole["input_ids"]
     # A template may add an empty think block to a completion without one: the completion
     # begins where the two texts part.
     same = takewhile(lambda pair: pair[0] == pair[1], zip(before, ids, strict=False))
     start = sum(1 for _ in same)
-    tail = ids[max(start, len(ids) - MAX_AFTER_END) :]
+    labels = [IGNORED] * start + ids[start:]
+    if assistant_template:
+        masks = whole["assistant_masks"]
+        labels = [label if mask else IGNORED for label, mask in zip(labels, masks, strict=True)]
+    tail = labels[max(start, len(ids) - MAX_AFTER_END) :]
     asked, rendered = (
-        tokenizer.apply_chat_template(messages, tokenize=False)
+        tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)
         for messages in (prompt, prompt + completion)
     )
     return {
         "input_ids": ids,
-        "labels": [IGNORED] * start + ids[start:],
+        "labels": labels,
         "length": len(ids),
-        "learnt": len(ids) - start,
+        "learnt": len(ids) - labels.count(IGNORED),
         "ends": tokenizer.eos_token_id in tail,
         "kept_text": keeps_text(
             [message["content"] for message in completion], asked=asked, rendered=rendered
-        ),
+        )
+        and keeps_calls(completion, tools or (), rendered),
     }
+
+
+def _bare(message: dict[str, Any]) -> dict[str, Any]:
+    """A message without the keys that Arrow fills in for other messages."""
+    return {name: value for name, value in message.items() if value is not None}
 
 
 def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
@@ -272,6 +307,33 @@ def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
         if "<think>" in content and len(contents) == 1 and tags != content.count("<think>"):
             return False
     return True
+
+
+def keeps_calls(
+    completion: Sequence[Message], tools: Sequence[dict[str, Any]], rendered: str
+) -> bool:
+    """Whether a chat template keeps thoughts, the calls of tools, and the names of all tools."""
+    values: list[Any] = [turn.get("reasoning_content") or "" for turn in completion]
+    values += [tool.get("function", tool).get("name", "") for tool in tools]
+    for call in (call["function"] for turn in completion for call in turn.get("tool_calls") or ()):
+        arguments = call["arguments"]
+        listed = arguments.values() if isinstance(arguments, dict) else [arguments]
+        values += [call["name"], *(value for value in listed if isinstance(value, str))]
+    whole = "".join(rendered.split())
+    # Arguments are written as JSON by most templates, and as they are by some.
+    forms = ((value, json.dumps(value, ensure_ascii=False)[1:-1]) for value in values)
+    return all(any("".join(form.split()) in whole for form in pair) for pair in forms)
+
+
+def other_turns_learnt(rows: Any) -> str | None:
+    """A line about completions with turns of users or tools, which are learnt like the model's."""
+    mixed = sum(any(turn["role"] != "assistant" for turn in row) for row in rows["completion"])
+    if not mixed:
+        return None
+    return (
+        f"warning: {mixed} of {len(rows)} completions have turns of tools or users, which are "
+        "learnt, too; --assistant_only_loss true learns the model's turns only"
+    )
 
 
 def supervised_steps(rows: Any, training: Any) -> int:

@@ -10,13 +10,16 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from parts.recipe_scripts import RECIPES, fine_tune, history, launch, script
+from parts.rows import write_rows
 from parts.tiny_models import END, FAMILIES, PAD, sums, tiny_model
+from rpd_datasets import CurationConfig, curate_dataset
 from rpd_datasets.training.record import last_checkpoint
 from rpd_metric.errors import InputError, OutputError
 
@@ -55,6 +58,52 @@ def merged(here: Path, tuned: Path) -> Path:
 def merge(adapter: Path, output: Path, *more: str) -> Path:
     script("merge").main(["--adapter", str(adapter), "--output", str(output), *more])
     return output
+
+
+def test_a_transcript_with_calls_of_tools_trains_on_the_turns_of_the_model(here, capsys):
+    """From rows with calls through curation to the loss, which sees no result of a tool."""
+    ways = ["Count on from the first number.", "Double the number, then correct it."]
+    rows = [
+        {
+            "messages": [
+                {"role": "user", "content": f"{n} + 4"},
+                {"role": "assistant", "content": None, "tool_calls": [add(n, side)]},
+                {"role": "tool", "content": "RESULT " * 50},
+                {"role": "assistant", "content": f"{way} It is {n + 4}."},
+            ]
+        }
+        for n in range(4)
+        for side, way in enumerate(ways)
+    ]
+    data = write_rows(here / "tools.jsonl", rows)
+    config = CurationConfig(num_problems=4, num_solutions=2, embedder="static")
+    curate_dataset(str(data), here / "tools", config)
+    template = files("trl").joinpath("chat_templates/qwen3_training.jinja").read_text("utf-8")
+    (here / "marked.jinja").write_text(template, encoding="utf-8")
+    more = [
+        "--data",
+        str(here / "tools"),
+        "--num_train_epochs",
+        "2",
+        "--assistant_only_loss",
+        "true",
+    ]
+    with pytest.raises(InputError, match="--chat_template_path FILE"):
+        fine_tune(here, "qwen3", "unmarked", *more)
+    more += ["--chat_template_path", str(here / "marked.jinja")]
+    output = fine_tune(here, "qwen3", "transcripts", *more)
+    assert (output / "adapter_model.safetensors").is_file()
+    counts = json.loads((output / "recipe.json").read_text(encoding="utf-8"))["counts"]
+    # The results alone are hundreds of tokens a row.
+    assert counts["of them learnt"] < 0.4 * counts["tokens per epoch"]
+    assert [row["loss"] > 0 for row in history(output, "loss")] == [True] * 2
+    fine_tune(here, "qwen3", "all", *more[:4], *more[6:], "--dry_run", "true")
+    assert "8 of 8 completions have turns of tools or users" in capsys.readouterr().err
+
+
+def add(first: int, second: int) -> dict[str, Any]:
+    arguments = json.dumps({"first": first, "second": second})
+    return {"id": "1", "type": "function", "function": {"name": "add", "arguments": arguments}}
 
 
 def reinforce(model: Path, problems: Path, output: Path, *more: str) -> Path:

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from parts.rows import write_rows
-from parts.tiny_models import END, FAMILIES, PAD, dialogues, sums, tiny_model
-from rpd_datasets.training.tokenizer import load_tokenizer
+from parts.tiny_models import END, FAMILIES, PAD, dialogues, make_tokenizer, sums, tiny_model
+from rpd_datasets.training.tokenizer import assistant_template, load_tokenizer
 from rpd_datasets.training.training_rows import (
     load_rows,
+    other_turns_learnt,
     split_by_problem,
     tokenize_rows,
     with_prompt,
@@ -43,6 +44,40 @@ def test_only_the_completion_is_learnt_and_its_end_token_with_it(models, rows, f
         learnt = [token for token, label in pairs if label != -100]
         assert tokenizer.decode(learnt) == row["completion"][0]["content"] + END[family] + "\n"
     assert samples.counts["of them learnt"] < samples.counts["tokens per epoch"]
+
+
+def test_with_marks_only_the_turns_of_the_model_are_learnt(tmp_path):
+    ask = {"type": "function", "function": {"name": "add", "arguments": {"numbers": [2, 3]}}}
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": "2 + 3"}],
+            "completion": [
+                {"role": "assistant", "content": "", "tool_calls": [ask]},
+                {"role": "tool", "content": "SUM"},
+                {"role": "assistant", "content": "It is 5."},
+            ],
+            "tools": [{"type": "function", "function": {"name": "add", "parameters": {}}}],
+        }
+    ]
+    rows = load_rows([str(write_rows(tmp_path / "rows.jsonl", rows))])[0]
+    assert "1 of 1 completions" in str(other_turns_learnt(rows))
+    template = files("trl").joinpath("chat_templates/qwen3.jinja").read_text("utf-8")
+    special = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+    tokenizer = make_tokenizer(["a"], special, template, vocab_size=300, length=4096)
+    options: dict[str, Any] = {"max_length": None, "too_long": "refuse"}
+    marked = assistant_template(tokenizer)  # TRL's own for Qwen3
+    (sample,) = tokenize_rows(rows, tokenizer, assistant_template=marked, **options).dataset
+    pairs = zip(sample["input_ids"], sample["labels"], strict=True)
+    learnt = tokenizer.decode([token for token, label in pairs if label != -100])
+    assert learnt.count("<|im_end|>") == 2
+    assert "SUM" not in learnt
+    assert '{"name": "add", "arguments": {"numbers": [2, 3]}}' in learnt
+    # A template that drops calls would train on half of the row.
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+    with pytest.raises(InputError, match="changes the completions of 1 of 1"):
+        tokenize_rows(rows, tokenizer, **options)
+    with pytest.raises(InputError, match="marks the model's turns"):
+        assistant_template(tokenizer)
 
 
 def test_a_sample_that_is_too_long_is_refused_or_dropped_but_never_cut(models, tmp_path):
