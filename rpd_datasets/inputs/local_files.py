@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, cast
 from rpd_datasets.inputs.harness import HARNESSES, read_harness
 from rpd_datasets.inputs.inspect_rows import JSON_LOG, read_inspect_log
 from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row, Terms
+from rpd_datasets.inputs.sessions import is_session, read_session
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, first_line
 from rpd_metric.reasons import Reason
@@ -155,12 +156,14 @@ def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
 
 
 def _read(path: Path, label: str, right_score: str | None) -> Iterator[Row | Rejected]:
-    """The rows of a file; those that an evaluation harness wrote as problems."""
+    """The rows of a file; those of a harness as problems, a session as one row."""
     kind = file_kind(path) or ""
     read = _READERS[kind]
     if kind in ("jsonl", "parquet"):
         head = islice(read(path, label), BATCH_ROWS)
-        peeked = (row.values for row in head if isinstance(row, Row))
+        peeked = [row.values for row in head if isinstance(row, Row)]
+        if any(map(is_session, peeked)):
+            return read_session(read(path, label), label)
         wrote = (tool for values in peeked for tool in HARNESSES if tool.misses(values) is None)
         if harness := next(wrote, None):
             return read_harness(harness, lambda: read(path, label), right_score)

@@ -24,6 +24,7 @@ models: Any = pytest.importorskip("inspect_ai.model")
 scorers: Any = pytest.importorskip("inspect_ai.scorer")
 solvers: Any = pytest.importorskip("inspect_ai.solver")
 datasets: Any = pytest.importorskip("inspect_ai.dataset")
+tools: Any = pytest.importorskip("inspect_ai.tool")
 
 EPOCHS = 4
 PROBLEMS = {"a": "What is 2 + 3?", "b": "What is 4 + 5?"}
@@ -280,3 +281,54 @@ def test_a_stock_log_goes_through_report_score_compare_and_curate(log, tmp_path,
     (score,) = graded.results.scores
     assert score.metrics["pass@1"].value == 0.75
     assert 0 < score.metrics["rpd"].value < 1
+
+
+@pytest.mark.parametrize("log_format", ["eval", "json"])
+def test_a_log_of_an_agent_keeps_calls_results_and_tools(log_format, tmp_path):
+    @tools.tool
+    def double():  # type: ignore[no-untyped-def]
+        async def execute(number: int):  # type: ignore[no-untyped-def]
+            """Doubles a number, and this text is longer than what a log of Inspect holds inline.
+
+            Args:
+                number: The number.
+            """
+            return number * 2
+
+        return execute
+
+    ask = models.ModelOutput.for_tool_call("mockllm", "double", {"number": 4})
+    said = models.ModelOutput.from_content("mockllm", "Twice 4 is 8.")
+    # To count tokens, Inspect would fetch a tokenizer.
+    ask.usage = said.usage = models.ModelUsage()
+    task = inspect_ai.Task(
+        [datasets.Sample(id="a", input="2 * 4?", target="8")],
+        solver=[
+            solvers.system_message("Use the tool."),
+            solvers.use_tools(double()),
+            solvers.generate(),
+        ],
+        scorer=scorers.includes(),
+        epochs=2,
+    )
+    model = models.get_model("mockllm/model", custom_outputs=[ask, said] * 2)
+    inspect_ai.eval(
+        task,
+        model=model,
+        log_dir=str(tmp_path),
+        display="none",
+        log_format=log_format,
+        max_samples=1,
+    )
+    (log,) = tmp_path.glob(f"*.{log_format}")
+    (row,) = rows_of(log)
+    first, second = map(json.loads, row["trajectories"])
+    assert (row["problem"], row["correct"]) == ("2 * 4?", [True, True])
+    assert [turn["role"] for turn in first["prompt"]] == ["system", "user"]
+    call, result, last = first["completion"]
+    assert call["tool_calls"][0]["function"] == {"name": "double", "arguments": {"number": 4}}
+    assert (result["role"], result["name"], result["content"]) == ("tool", "double", "8")
+    assert last == {"role": "assistant", "content": "Twice 4 is 8."}
+    (schema,) = second["tools"]
+    assert schema["function"]["description"].endswith("inline.")
+    assert schema["function"]["parameters"]["required"] == ["number"]

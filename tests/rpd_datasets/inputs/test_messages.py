@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from datasets import Dataset, Features, Json, List, Value
 
 from parts.rows import write_rows
 from parts.tiny_models import make_tokenizer
@@ -179,3 +180,62 @@ def test_rows_that_were_curated_hold_the_calls_and_are_read_again(tmp_path):
     assert trajectories_of(again.extra, again.problem, again.solutions)[0]["tools"] == TOOLS
     (rows,) = read(tmp_path / "set" / "sft")
     assert {text.rpartition("\n\n")[2] for text in rows.solutions} == set(WAYS.values())
+
+
+def claude_code(way: str) -> list[dict[str, Any]]:
+    """The lines of a session: each part of an answer has its own."""
+    talk = [{"type": "summary", "summary": "Sums", "leafUuid": "u"}]
+    turns = anthropic(way)["messages"][1:]
+    for turn in turns:
+        content = turn["content"]
+        parts = [content] if isinstance(content, str) else [[part] for part in content]
+        for part in parts:
+            line = {"type": turn["role"], "sessionId": way, "isSidechain": False}
+            talk.append(line | {"message": {"role": turn["role"], "content": part}})
+    sidechain = {"role": "assistant", "content": "From a subagent."}
+    aside = {"type": "assistant", "sessionId": way, "isSidechain": True, "message": sidechain}
+    return [*talk[:2], aside, *talk[2:]]
+
+
+def codex(way: str) -> list[dict[str, Any]]:
+    def said(role: str, text: str) -> dict[str, Any]:
+        kind = "output_text" if role == "assistant" else "input_text"
+        return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+    asks = {"type": "function_call", "call_id": "c"} | call(way)["function"]
+    asks["arguments"] = json.dumps(asks["arguments"])
+    items = [said("user", f"<environment_context>{way}"), said("user", QUESTION)]
+    items += [{"type": "reasoning", "summary": [{"type": "summary_text", "text": THOUGHT}]}, asks]
+    items += [{"type": "function_call_output", "call_id": "c", "output": "96"}]
+    items += [said("assistant", WAYS[way])]
+    meta = {"type": "session_meta", "payload": {"id": way, "cwd": "/a"}}
+    context = {"type": "turn_context", "payload": {"model": "m"}}
+    return [meta, context, *({"type": "response_item", "payload": item} for item in items)]
+
+
+@pytest.mark.parametrize("session", [claude_code, codex])
+def test_session_files_of_one_task_are_samples_of_a_problem(tmp_path, session):
+    for number, way in enumerate(WAYS):
+        write_rows(tmp_path / "sessions" / f"{number}.jsonl", session(way))
+
+    def expected(way: str) -> list[dict[str, Any]]:
+        talk = transcript(way, system=False)
+        if session is claude_code:
+            talk[2]["content"] = "96[image]"
+            return talk
+        return [{"role": "user", "content": f"<environment_context>{way}"}, *talk]
+
+    (problem,) = read(tmp_path / "sessions")
+    check(problem, expected, 1 + (session is codex), None)
+    assert problem.extra["session_id"] == [*WAYS]
+
+
+def test_traces_of_datasets_are_read_in_memory(tmp_path):
+    """Its JSON type holds messages and tools, as for the traces of agents."""
+    features = Features(
+        {"messages": List(Json()), "tools": List(Json()), "harness": Value("string")}
+    )
+    rows = [openai(way) | {"harness": "pi"} for way in WAYS]
+    ds = Dataset.from_list(rows, features=features)
+    (problem,) = open_source(ds, InputSpec(), scratch=tmp_path, on_reject=print)
+    check(problem, transcript, 2, TOOLS)
