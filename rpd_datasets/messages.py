@@ -63,8 +63,9 @@ def messages_of(turn: Any) -> list[Message]:
     >>> messages_of({"from": "observation", "value": "5"})
     [{'role': 'tool', 'content': '5'}]
     """
-    name, role = turn.get("from") or turn.get("role"), role_of(turn)
-    content = next((turn[key] for key in ("content", "value", "text") if key in turn), None)
+    role = role_of(turn)
+    names = ("content", "value", "text")
+    content = next((turn[name] for name in names if turn.get(name) is not None), None)
     thoughts = turn.get("reasoning_content") or turn.get("reasoning")
     calls = turn.get("tool_calls") or list(filter(None, [turn.get("function_call")]))
     results: list[Message] = []
@@ -74,13 +75,17 @@ def messages_of(turn: Any) -> list[Message]:
         thoughts = thoughts or parts.thoughts
         # Without its image, a question is another one.
         content = turn["content"] if role == "user" and parts.images else content
-    elif ROLES.get(str(name)) == "call" and isinstance(content, str):
+    elif ROLES.get(str(turn.get("from") or turn.get("role"))) == "call" and isinstance(
+        content, str
+    ):
         asked = _parsed(content)
         calls, content = (asked if isinstance(asked, list) else [asked]), ""
     elif role == "assistant" and isinstance(content, str) and not calls:
         content, calls = _hermes_calls(content)
     elif role == "tool" and isinstance(content, str) and (inner := _RESULT.findall(content)):
         return [{"role": "tool", "content": text} for text in inner]
+    elif role == "tool" and not isinstance(content, str):
+        content = "" if content is None else json.dumps(content, ensure_ascii=False)
     message: Message = {"role": role, "content": "" if content is None and calls else content}
     if role == "assistant" and isinstance(thoughts, str) and thoughts.strip():
         message["reasoning_content"] = thoughts
@@ -118,7 +123,8 @@ class _Parts:
                 texts.append(IMAGE)
             elif isinstance(text := part.get("text", part.get("content")), str):
                 texts.append(text)
-        self.text, self.thoughts = "".join(texts), "\n\n".join(filter(str.strip, thoughts))
+        self.text: str = "".join(texts)
+        self.thoughts = "\n\n".join(filter(str.strip, thoughts))
 
 
 def _hermes_calls(text: str) -> tuple[str, list[Any]]:
@@ -235,7 +241,9 @@ def trajectories_of(extra: Mapping[str, Any], problem: str, solutions: Sequence[
 
 
 def _is_trajectory(row: Any) -> bool:
-    return isinstance(row, dict) and row.keys() >= {"prompt", "completion"}
+    if not isinstance(row, dict) or not row.keys() >= {"prompt", "completion"}:
+        return False
+    return all(map(role_of, [*row["prompt"], *row["completion"]]))
 
 
 def with_common_prompt(problem: Problem) -> Problem:

@@ -50,8 +50,8 @@ def to_sft(ds: Any, *, problem_column: str = "problem", solutions_column: str = 
             row = dict(zip(columns, values, strict=True))
             problem, solutions = row.pop(problem_column), row.pop(solutions_column)
             messages = trajectories_of(row, problem, solutions)
-            groups = (row["strategies"], row["strategy_names"]) if named else ((), ())
-            rows += training_rows(problem, solutions, row["selected"], *groups, messages)
+            groups, names = row.get("strategies") or (), row.get("strategy_names") or ()
+            rows += training_rows(problem, solutions, row["selected"], groups, names, messages)
         return {name: [row.get(name) for row in rows] for name in features}
 
     texts = datasets.List({"role": datasets.Value("string"), "content": datasets.Value("string")})

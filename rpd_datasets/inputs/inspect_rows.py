@@ -196,7 +196,11 @@ def _row(
         return
     names = dict.fromkeys(name for scores in scored for name in scores)
     values = {name: [scores.get(name, (None,))[0] for scores in scored] for name in names}
-    row = {"problem": problem_text(samples[0].input), "solutions": solutions, "stop_reason": ends}
+    row: dict[str, Any] = {
+        "problem": problem_text(samples[0].input),
+        "solutions": solutions,
+        "stop_reason": ends,
+    }
     if any(rows):
         tools = {"tools": found} if (found := log.tools(samples[0])) else {}
         row[TRAJECTORIES] = [whole and as_json(whole | tools) for whole in rows]
@@ -212,10 +216,10 @@ def _trajectories(sample: EvalSample, number: int) -> list[Trajectory | None]:
     own = [at for at in own if turns[at].source == "generate"]
     if len(own) < 2 and not any(getattr(turns[at], "tool_calls", None) for at in own):
         return [None] * number
-    choices = [choice.message for choice in sample.output.choices] or [turns[own[-1]]]
-    before = _messages(turns[: own[0]])
-    done = _messages(turns[own[0] : own[-1]])
-    return [make_trajectory(before, done + _messages([choice])) for choice in choices[:number]]
+    choices: list[ChatMessage] = [choice.message for choice in sample.output.choices]
+    before, done = _messages(turns[: own[0]]), _messages(turns[own[0] : own[-1]])
+    ends = (choices or [turns[own[-1]]])[:number]
+    return [make_trajectory(before, done + _messages([end])) for end in ends]
 
 
 def _messages(turns: Sequence[ChatMessage]) -> list[Message]:

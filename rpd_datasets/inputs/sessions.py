@@ -50,12 +50,12 @@ def read_session(rows: Iterable[Row | Rejected], label: str) -> Iterator[Row | R
             session = str(values["sessionId"]) if "sessionId" in values else session
             if not values.get("isSidechain") and not values.get("isMeta"):
                 _add(turns, values["message"])
-    row = {"messages": turns, "session_id": session}
+    whole: dict[str, Any] = {"messages": turns, "session_id": session}
     own = [text for turn in turns if turn.get("role") == "user" and (text := _text(turn))]
     task = next((text for text in own if not text.startswith(_ENVIRONMENT)), None)
     if task and own[0] != task:
-        row["task_id"] = task
-    yield Row(f"{label}:1", row)
+        whole["task_id"] = task
+    yield Row(f"{label}:1", whole)
 
 
 def _codex_turn(item: Mapping[str, Any]) -> Turn | None:
@@ -70,8 +70,7 @@ def _codex_turn(item: Mapping[str, Any]) -> Turn | None:
         arguments = item.get("arguments") or {"input": item.get("input")}
         call = {"type": "tool_use", "id": item.get("call_id"), "name": item.get("name")}
         return {"role": "assistant", "content": [call | {"input": arguments}]}
-    if kind == "reasoning" and (summary := item.get("summary")):
-        thought = "\n\n".join(str(part.get("text", "")) for part in summary)
+    if kind == "reasoning" and (thought := _text({"content": item.get("summary")})):
         return {"role": "assistant", "content": [{"type": "reasoning", "reasoning": thought}]}
     return None
 
@@ -82,7 +81,7 @@ def _add(turns: list[Turn], turn: Turn | None) -> None:
         return
     if turns and turn.get("role") == turns[-1].get("role") == "assistant":
         before, after = _parts(turns[-1]), _parts(turn)
-        if any(part.get("type", "").endswith("text") for part in before):
+        if any("text" in part for part in before):
             after = [_apart(part) for part in after]
         turns[-1] = {"role": "assistant", "content": before + after}
     else:
@@ -90,15 +89,17 @@ def _add(turns: list[Turn], turn: Turn | None) -> None:
 
 
 def _parts(turn: Turn) -> list[Any]:
-    content = turn.get("content") or []
-    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+    content = turn.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def _apart(part: Any) -> Any:
-    text = part.get("text") if isinstance(part, dict) else None
+    text = part.get("text")
     return {**part, "text": f"\n\n{text}"} if isinstance(text, str) else part
 
 
 def _text(turn: Turn) -> str:
-    texts = (part.get("text") for part in _parts(turn) if isinstance(part, dict))
+    texts = (part.get("text") for part in _parts(turn))
     return "".join(text for text in texts if isinstance(text, str))

@@ -69,7 +69,7 @@ class InputSpec:
         None, "file with the problems of rows that only have ids", group="place", metavar="FILE"
     )
     turn: int | None = option(
-        None, "answer of a conversation to read (default: the last)", group="place", metavar="N"
+        None, "answer of a conversation to read alone (default: all)", group="place", metavar="N"
     )
     right_score: str | None = option(
         None,
