@@ -63,23 +63,22 @@ def messages_of(turn: Any) -> list[Message]:
     >>> messages_of({"from": "observation", "value": "5"})
     [{'role': 'tool', 'content': '5'}]
     """
-    role = role_of(turn)
-    names = ("content", "value", "text")
-    content = next((turn[name] for name in names if turn.get(name) is not None), None)
+    role, name = role_of(turn), turn.get("from") or turn.get("role")
+    values = map(turn.get, ("content", "value", "text"))
+    content = next((value for value in values if value is not None), None)
     thoughts = turn.get("reasoning_content") or turn.get("reasoning")
-    calls = turn.get("tool_calls") or list(filter(None, [turn.get("function_call")]))
+    calls = _parsed(turn.get("tool_calls")) or list(filter(None, [turn.get("function_call")]))
     results: list[Message] = []
     if isinstance(content, list) and all(isinstance(part, dict) for part in content):
         parts = _Parts(content)
-        calls, results, content = [*calls, *parts.calls], parts.results, parts.text
+        calls = [*(calls if isinstance(calls, list) else ()), *parts.calls]
+        results, content = parts.results, parts.text
         thoughts = thoughts or parts.thoughts
         # Without its image, a question is another one.
         content = turn["content"] if role == "user" and parts.images else content
-    elif ROLES.get(str(turn.get("from") or turn.get("role"))) == "call" and isinstance(
-        content, str
-    ):
-        asked = _parsed(content)
-        calls, content = (asked if isinstance(asked, list) else [asked]), ""
+    elif ROLES.get(str(name)) == "call" and isinstance(content, str):
+        parsed = _parsed(content)
+        calls, content = (parsed if isinstance(parsed, list) else [parsed]), ""
     elif role == "assistant" and isinstance(content, str) and not calls:
         content, calls = _hermes_calls(content)
     elif role == "tool" and isinstance(content, str) and (inner := _RESULT.findall(content)):
@@ -89,7 +88,7 @@ def messages_of(turn: Any) -> list[Message]:
     message: Message = {"role": role, "content": "" if content is None and calls else content}
     if role == "assistant" and isinstance(thoughts, str) and thoughts.strip():
         message["reasoning_content"] = thoughts
-    if calls:
+    if isinstance(calls, list) and calls:
         message["tool_calls"] = [_call(call) for call in calls]
     message |= {key: turn[key] for key in ("name", "tool_call_id") if turn.get(key)}
     return results if results and not content else [*results, message]
@@ -114,8 +113,8 @@ class _Parts:
                 call = {"name": part.get("name"), "arguments": part.get("input")}
                 self.calls.append({"id": part.get("id"), "function": call})
             elif kind == "tool_result":
-                said = part.get("content") or ""
-                text = _Parts(said).text if isinstance(said, list) else str(said)
+                content = part.get("content") or ""
+                text = _Parts(content).text if isinstance(content, list) else str(content)
                 result = {"role": "tool", "content": text, "tool_call_id": part.get("tool_use_id")}
                 self.results.append(result)
             elif "image" in kind:
@@ -216,8 +215,8 @@ def make_trajectory(
     schemas = [_parsed(tool) for tool in listed] if isinstance(listed, list) else []
     # Hermes' system prompt lists the tools itself.
     named = any("<tools>" in str(turn["content"]) for turn in prompt if turn["role"] in SYSTEM)
-    told = schemas and all(isinstance(tool, dict) for tool in schemas) and not named
-    return row | {"tools": schemas} if told else row
+    usable = schemas and all(isinstance(tool, dict) for tool in schemas) and not named
+    return row | {"tools": schemas} if usable else row
 
 
 def as_json(row: Trajectory) -> str:
@@ -231,11 +230,11 @@ def trajectories_of(extra: Mapping[str, Any], problem: str, solutions: Sequence[
     rows = [_parsed(text) if isinstance(text, str) else None for text in texts]
     if len(rows) != len(solutions) or not any(map(_is_trajectory, rows)):
         return []
-    asked = [{"role": "user", "content": problem}]
+    prompt = [{"role": "user", "content": problem}]
     return [
         row
         if _is_trajectory(row)
-        else {"prompt": asked, "completion": [{"role": "assistant", "content": text}]}
+        else {"prompt": prompt, "completion": [{"role": "assistant", "content": text}]}
         for row, text in zip(rows, solutions, strict=True)
     ]
 

@@ -202,7 +202,8 @@ def _row(
         "stop_reason": ends,
     }
     if any(rows):
-        tools = {"tools": found} if (found := log.tools(samples[0])) else {}
+        schemas = log.tools(samples[0])
+        tools = {"tools": schemas} if schemas else {}
         row[TRAJECTORIES] = [whole and as_json(whole | tools) for whole in rows]
     target = samples[0].target
     answer = target if isinstance(target, str) else ", ".join(target)

@@ -111,7 +111,7 @@ def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
         yield _rejected(row, _missing(columns.problem))
         return
     prompt, solutions = row.values[columns.problem], row.values.get(columns.solutions)
-    text, extra = _asked(prompt), without(row.values, columns.problem, columns.solutions)
+    text, extra = _prompt_text(prompt), without(row.values, columns.problem, columns.solutions)
     if bad := _bad_text(text, "problem") or _bad_extra(extra):
         yield _rejected(row, bad)
         return
@@ -155,7 +155,7 @@ def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     problem, solution = row.values[columns.problem], row.values.get(columns.solution)
     whole = _trajectory(problem, solution, extra.get("tools"))
     text = solution_text(whole["completion"]) if whole else reply_text(solution)
-    yield _one_solution(row, _asked(problem), text, extra, whole)
+    yield _one_solution(row, _prompt_text(problem), text, extra, whole)
 
 
 def conversation_row(
@@ -225,7 +225,7 @@ def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _asked(value: Any) -> Any:
+def _prompt_text(value: Any) -> Any:
     """The text of a prompt: of a text, or of messages."""
     turns = _messages(value)
     return _text_or_content(turns, prompt_text) if turns else reply_text(value)

@@ -324,6 +324,11 @@ BAD = [
     (conversation_row, {"conversations": "human: p"}, "not_a_list"),
     (conversation_row, {"conversations": TALK[:1]}, "not_one_exchange"),
     (conversation_row, {"conversations": turns(("human", "p"), ("gpt", 4))}, "solution_not_text"),
+    (
+        conversation_row,
+        {"conversations": [HUMAN, {"role": GPT, "tool_calls": 5}]},
+        "empty_solution",
+    ),
 ]
 
 
