@@ -43,7 +43,7 @@ from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.spec import Kind
 from rpd_metric.reasons import Reason
 from rpd_metric.registration import register
-from rpd_metric.statistics.estimators import pass_at_k
+from rpd_metric.statistics.estimators import coverage_at_n, pass_at_k
 from rpd_metric.steps.grouping import StrategyReader
 from rpd_metric.steps.protocol import Summary
 
@@ -70,6 +70,7 @@ __all__ = [
     "StoreError",
     "StrategyReader",
     "Summary",
+    "coverage_at_n",
     "div_self_bleu",
     "effective_number",
     "groups_auroc",

@@ -133,7 +133,7 @@ def test_every_room_is_on_the_page_about_the_house():
 # Lines of Python, JavaScript, CSS and HTML, at most. A feature pays for its lines: whoever adds
 # some takes some away elsewhere. The aim is 26,500 for both packages and 18,000 for the tests: the
 # figures fall with every change that makes the house smaller.
-BUDGET = {"rpd_metric": 10_472, "rpd_datasets": 18_267, "tests": 19_795, "benchmarks": 4_835}
+BUDGET = {"rpd_metric": 10_486, "rpd_datasets": 18_257, "tests": 19_799, "benchmarks": 4_825}
 
 
 @pytest.mark.parametrize("part", BUDGET)
