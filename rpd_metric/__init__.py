@@ -21,7 +21,6 @@ from rpd_metric.distance.core import (
 from rpd_metric.distance.distances import Distance
 from rpd_metric.distance.diversity import (
     div_self_bleu,
-    effective_number,
     strategy_groups,
 )
 from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
@@ -43,7 +42,13 @@ from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.spec import Kind
 from rpd_metric.reasons import Reason
 from rpd_metric.registration import register
-from rpd_metric.statistics.estimators import coverage_at_n, pass_at_k
+from rpd_metric.statistics.estimators import pass_at_k
+from rpd_metric.statistics.strategy_counts import (
+    coverage_at_n,
+    distinct_at_k,
+    effective_number,
+    strategy_counts,
+)
 from rpd_metric.steps.grouping import StrategyReader
 from rpd_metric.steps.protocol import Summary
 
@@ -71,6 +76,7 @@ __all__ = [
     "StrategyReader",
     "Summary",
     "coverage_at_n",
+    "distinct_at_k",
     "div_self_bleu",
     "effective_number",
     "groups_auroc",
@@ -82,6 +88,7 @@ __all__ = [
     "rpd_distance",
     "rpd_matrix",
     "scores_by_groups",
+    "strategy_counts",
     "strategy_groups",
 ]
 

@@ -29,6 +29,7 @@ from rpd_metric.distance.measured import NOT_MEASURED
 from rpd_metric.errors import install_line
 from rpd_metric.reasons import Reason
 from rpd_metric.statistics.intervals import paired_differences
+from rpd_metric.statistics.strategy_counts import strategy_counts
 from rpd_metric.steps.summarizers import asks_chat_model
 
 MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
@@ -110,6 +111,9 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "means": _meaning(median_chosen, summary.evidence.curve(distance, texts)),
         },
         "strategies": _strategies(summary),
+        "strategy_counts": {}
+        if summary.trust.refuted
+        else {one.figure: str(one) for one in strategy_counts(summary.labels, summary.marks)},
         "steps": dict(summary.steps) if config.reads_steps else {},
         "replies": {"from": sources_line(summary.served)},
         "differs_from_most_frequent": _shares(summary, "dissenting", "answered"),

@@ -57,6 +57,7 @@ from rpd_metric.models.failures import ServerError
 from rpd_metric.models.kinds import chat_spec, load_chat
 from rpd_metric.statistics.estimators import pass_at_k as estimate
 from rpd_metric.statistics.intervals import mean_interval
+from rpd_metric.statistics.strategy_counts import strategy_counts
 
 
 def full_name(module: str, name: str) -> str:
@@ -141,6 +142,34 @@ def rpd(
         measure = evaluate.load("rpd", summarizer=summarizer, embedder=embedder)
         distance = measure.compute(predictions=several)["rpd"]
         return float("nan") if distance is None else float(distance)
+
+    return compute
+
+
+@metric(name=full_name(__name__, "strategies"), scores="unreduced")
+def strategies(label: str = "strategy", right_score: str | None = None) -> Metric:
+    """How many strategies the right solutions show: effective number, coverage@N and distinct@k.
+
+    Each is a mean over problems with a 95 % bootstrap interval (`docs/statistics.md`). A scorer
+    writes each solution's strategy into its score's metadata; `rpd score LOG.eval` has a chat model
+    sort the solutions instead.
+
+    Args:
+        label (`str`): The key of the strategy in the metadata of a score.
+        right_score (`str`, *optional*): As for [`pass_at_k`].
+    """
+
+    def compute(scores: list[SampleScore]) -> Value:
+        labels: dict[str, list[Any]] = {}
+        right: dict[str, list[bool | None]] = {}
+        for name, score, is_right in _verdicts(scores, right_score):
+            labels.setdefault(name, []).append((score.metadata or {}).get(label))
+            right.setdefault(name, []).append(None if is_missing(score.value) else is_right)
+        figures: dict[str, Any] = {}
+        for count in strategy_counts(list(labels.values()), list(right.values())):
+            name = count.figure
+            figures |= {name: count.value, f"{name}_low": count.low, f"{name}_high": count.high}
+        return figures or {"effective_strategies": float("nan")}
 
     return compute
 

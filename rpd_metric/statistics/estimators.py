@@ -16,8 +16,6 @@ fewer samples than were asked for.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -73,27 +71,6 @@ def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: npt.ArrayLike) -> float | F
         missed = missed * np.where(i < attempts, wrong_left / left, 1.0)
     passed = 1.0 - missed
     return float(passed) if passed.ndim == 0 else passed
-
-
-def coverage_at_n(labels: Sequence[Hashable | None], n: int) -> float:
-    """Unbiased estimate of how many distinct strategies n samples of a problem show.
-
-    A strategy is seen unless all n samples miss it, so its chance is [`pass_at_k`] with its samples
-    as the right ones, and the expected number is the sum over strategies (Hurlbert 1971).
-
-    Args:
-        labels (sequence): The strategy of each sample. A sample with `None` is drawn but shows no
-            strategy: with `None` for wrong samples the figure is distinct@k among the right ones.
-        n (`int`): At most the number of labels.
-
-    >>> coverage_at_n(["factor", "factor", "draw", "draw"], 2)
-    1.6666666666666667
-    >>> coverage_at_n(["factor", "draw", None, None], 2)
-    1.0
-    """
-    sizes = Counter(label for label in labels if label is not None)
-    # The 0 checks n also where no sample has a strategy.
-    return float(np.sum(pass_at_k(len(labels), [*sizes.values(), 0], n)))
 
 
 def first_k_per_problem(correct: npt.ArrayLike, k: int) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -11,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_metric.errors import InputError
-from rpd_metric.statistics.estimators import (
-    cons_at_n,
-    coverage_at_n,
-    first_k_per_problem,
-    pass_at_k,
-)
+from rpd_metric.statistics.estimators import cons_at_n, first_k_per_problem, pass_at_k
 
 
 @st.composite
@@ -77,17 +71,3 @@ def test_majority_vote_splits_ties_and_ignores_silence(correct, answers, share):
 def test_samples_must_be_a_full_array_of_truth_values(correct):
     with pytest.raises(InputError, match="correct"):
         first_k_per_problem(correct, 1)  # type: ignore[arg-type]
-
-
-def test_coverage_is_the_mean_over_all_draws_and_unbiased():
-    labels = ["a", "a", "a", "b", "b", "c", None]
-    for n in range(1, 8):
-        draws = [len(set(draw) - {None}) for draw in itertools.combinations(labels, n)]
-        assert coverage_at_n(labels, n) == pytest.approx(np.mean(draws))
-    chances = np.array([0.6, 0.3, 0.1])
-    samples = np.random.default_rng(0).choice(3, size=(4_000, 8), p=chances)
-    estimates = [coverage_at_n(sample.tolist(), 4) for sample in samples]
-    error = np.std(estimates) / np.sqrt(len(estimates))
-    assert np.mean(estimates) == pytest.approx((1 - (1 - chances) ** 4).sum(), abs=4 * error)
-    with pytest.raises(InputError, match="k is above n"):
-        coverage_at_n([None, None], 3)
