@@ -1,14 +1,8 @@
 """Reasoning Path Divergence: how differently a problem was solved, from text to number.
 
+`compute_rpd` measures groups of solutions; the numbers alone are `rpd_distance` and `rpd_matrix`.
 Importing this package is fast, imports no torch, and registers the metric, so that
-
-```py
->>> import evaluate, rpd_metric
->>> rpd = evaluate.load("rpd")
-
-```
-
-works in any directory, offline. The numbers alone are `rpd_distance` and `rpd_matrix`.
+`evaluate.load("rpd")` works in any directory, offline.
 """
 
 from rpd_metric.distance.core import (
@@ -36,6 +30,7 @@ from rpd_metric.errors import (
     StoreError,
 )
 from rpd_metric.grading.isolation import SandboxError
+from rpd_metric.measure import compute_rpd
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.failures import BudgetSpent, Interrupted, ServerError, ServerUnavailable
 from rpd_metric.models.requests import RequestOptions
@@ -75,6 +70,7 @@ __all__ = [
     "StoreError",
     "StrategyReader",
     "Summary",
+    "compute_rpd",
     "coverage_at_n",
     "distinct_at_k",
     "div_self_bleu",

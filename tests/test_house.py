@@ -115,6 +115,15 @@ def test_a_room_imports_only_what_the_arrows_allow(module):
     )
 
 
+def test_only_the_metrics_of_evaluate_import_it():
+    importing = [
+        name
+        for name, file in FILES.items()
+        if re.search(r"^\s*(?:import|from) evaluate\b", file.read_text(encoding="utf-8"), re.M)
+    ]
+    assert importing == ["rpd_metric.metrics.pass_at_k.pass_at_k", "rpd_metric.metrics.rpd.rpd"]
+
+
 def test_every_file_name_is_used_once():
     """A reader finds a module by its noun. A command's file is called like the command."""
     modules = (name for name in FILES if not name.startswith(("recipes", "rpd_datasets.cli")))

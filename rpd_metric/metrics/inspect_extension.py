@@ -51,6 +51,7 @@ from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer, tidy
 from rpd_metric.grading.custom import load_grader
 from rpd_metric.grading.score_scales import is_missing, score_scale
+from rpd_metric.measure import compute_rpd
 from rpd_metric.metrics.inspect_text import solution_texts
 from rpd_metric.models.chat import Chat, ChatOptions, ChatRequest, Sampling
 from rpd_metric.models.failures import ServerError
@@ -125,13 +126,11 @@ def rpd(
 
     Args:
         summarizer (`str`): Who turns solutions into steps.
-        embedder (`str`, *optional*): Who encodes the steps; see `evaluate.load("rpd")`.
+        embedder (`str`, *optional*): Who encodes the steps: `"minilm"`, `"static"`, `"st:<model>"`.
         right_score (`str`, *optional*): As for [`pass_at_k`].
     """
 
     def compute(scores: list[SampleScore]) -> Value:
-        import evaluate
-
         groups: dict[str, list[str]] = {}
         for name, score, is_right in _verdicts(scores, right_score):
             if is_right and score.explanation:
@@ -139,8 +138,7 @@ def rpd(
         several = [texts for texts in groups.values() if len(texts) > 1]
         if not several:
             return float("nan")
-        measure = evaluate.load("rpd", summarizer=summarizer, embedder=embedder)
-        distance = measure.compute(predictions=several)["rpd"]
+        distance = compute_rpd(several, summarizer=summarizer, embedder=embedder)["rpd"]
         return float("nan") if distance is None else float(distance)
 
     return compute
