@@ -196,7 +196,7 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
             line.append(f"--gradient_accumulation_steps={steps}")
             values["gradient_accumulation_steps"] = steps
         named_or_set = {n for n, value in values.items() if n in options or value != defaults[n]}
-        current = {name.replace(*reversed(spelling)): name for name in named_or_set}
+        current = {name.replace(spelling[1], NEWER): name for name in named_or_set}
         settings = {name: values[current[name]] for name in sorted(current)}
         if values.get("dry_run"):
             # What asks for bfloat16 on a GPU can be looked at where there is none.
