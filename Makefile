@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test test-all test-lowest lint docs fresh dist bench bench-corpus distances teach pictures loop-strategies loop-gpu kill-loop real-servers grpo-vllm system clean
+.PHONY: help demo test test-all test-lowest test-newest lint docs fresh dist bench bench-corpus distances teach pictures loop-strategies loop-gpu kill-loop real-servers grpo-vllm system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -62,6 +62,16 @@ test-lowest: $(VENV)/installed  ## Run the core at the lowest versions of setup.
 	$(BIN)/python -m uv pip install --quiet --python $(LOWEST) --resolution lowest-direct \
 	    -e . 'pytest>=8.4' 'pytest-asyncio>=1.2' 'hypothesis>=6.140' 'jsonschema>=4.25'
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q $(LOWEST_TESTS)
+
+NEWEST := build/newest
+NEWEST_TESTS := tests/recipes/test_configs.py tests/rpd_datasets/training/test_rewards.py \
+    tests/rpd_metric/metrics tests/rpd_datasets/evaluation tests/rpd_datasets/inputs/test_inspect_rows.py
+test-newest: $(VENV)/installed  ## Try the newest TRL, transformers and Inspect (needs a network)
+	$(BIN)/python benchmarks/resolution.py
+	$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(NEWEST)
+	$(BIN)/python -m uv pip install --quiet --python $(NEWEST) --upgrade \
+	    -e '.[training,inspect]' pytest pytest-asyncio hypothesis jsonschema
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest -q $(NEWEST_TESTS)
 
 lint: $(VENV)/installed  ## Check style and types
 	$(BIN)/ruff check .

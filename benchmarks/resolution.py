@@ -4,7 +4,8 @@
 
 Asks uv for the versions that one environment with both would hold, for Python 3.12 on Linux, and
 prints them with what this project needs of the other. Without names, also whether each extra of
-this project has versions that constraints.txt allows. Nothing is installed; the package index is
+this project has versions that constraints.txt allows, and whether its extras take the newest
+versions of what moves fastest. Nothing is installed; the package index is
 asked, so a network is needed. uv is in the extra `dev`.
 """
 
@@ -25,6 +26,14 @@ BESIDE = (
     *("verl", "openrlhf", "skyrl", "unsloth"),
     *("ms-swift", "llamafactory", "data-designer", "axolotl"),
 )
+# What moves fastest, each with the extras beside which its newest version is tried.
+MOVING = {
+    "vllm": "training",
+    "trl": "training",
+    "transformers": "training",
+    "inspect-ai": "inspect",
+    "verifiers": "verifiers",
+}
 PYTHONS = ("3.11", "3.12", "3.13")
 SHOWN = ("datasets", "huggingface-hub", "evaluate", "numpy", "pyarrow")
 
@@ -43,13 +52,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="default: all of them, and the extras")
     names = parser.parse_args().names
-    rows, failed = [], False
+    rows: list[dict[str, object]] = []
+    failed = False
     for name in names or BESIDE:
         versions, said = resolved(f"rpd-metric @ file://{ROOT}\n{name}\n")
         failed |= not versions
         found = versions.get(name, "-") if versions else f"does not resolve: {said}"
-        row: dict[str, object] = {"beside": name, "version": found}
-        rows.append(row | {one: versions.get(one, "-") for one in SHOWN})
+        rows.append(
+            {"beside": name, "version": found} | {one: versions.get(one, "-") for one in SHOWN}
+        )
     print(markdown(rows))
     for extra in () if names else metadata("rpd-metric").get_all("Provides-Extra", ()):
         for python in PYTHONS:
@@ -57,6 +68,18 @@ def main() -> None:
             versions, said = resolved(wanted, "-c", ROOT / "constraints.txt", python=python)
             failed |= not versions
             print(f"[{extra}] on {python}: {'resolves' if versions else said}")
+    rows = []
+    for name, extra in {} if names else MOVING.items():
+        newest = resolved(name, "--no-deps")[0].get(name, "-")
+        wanted = f"rpd-metric[{extra}] @ file://{ROOT}\n{name}=={newest}\n"
+        versions, said = resolved(wanted)
+        failed |= not versions
+        tried = {"newest": f"{name} {newest}", "beside": f"[{extra}]"}
+        rows.append(
+            tried | {one: versions.get(one, said or "-") for one in ("transformers", "trl")}
+        )
+    if rows:
+        print(markdown(rows))
     sys.exit(failed)
 
 

@@ -47,7 +47,7 @@ from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.distances import DISTANCES, load_distance
-from rpd_metric.distance.diversity import effective_number, group_distances
+from rpd_metric.distance.diversity import group_distances
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.distance.measured import EvidenceTable
 from rpd_metric.distance.strategy import TAUGHT_SHARES, half_linked, taught_parts
@@ -57,6 +57,7 @@ from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
+from rpd_metric.statistics.strategy_counts import effective_number
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 from rpd_metric.steps.grouping import Grouping, StrategyReader
 

@@ -1,17 +1,21 @@
 """What mkdocs fills in from the code, where a page has `<!-- tutorial -->` and the like."""
 
+import configparser
 import inspect
 import json
 import re
 from pathlib import Path
 
 import griffe
+from packaging.version import Version
 
 import rpd_datasets
 from rpd_datasets.cli import command_line
 from rpd_metric.reasons import Reason
 
 ROOT = Path(__file__).resolve().parents[1]
+# Not in constraints.txt: vLLM needs a GPU or a build of its own (`make grpo-vllm`).
+RUN = {"vllm": "0.30 (CPU)"}
 
 
 def on_page_markdown(markdown, config, **_):
@@ -19,10 +23,27 @@ def on_page_markdown(markdown, config, **_):
     recipes = (ROOT / "recipes/README.md").read_text(encoding="utf-8")
     rows = "\n".join(f"| `{one}` | {one.meaning} | {one.option} |" for one in Reason)
     made = {"tutorial": _tutorial(), "recipes": recipes, "commands": _commands(), "reasons": rows}
+    made["versions"] = _versions()
     for name, text in made.items():
         markdown = markdown.replace(f"<!-- {name} -->", text)
     link = rf"[\1]({config.repo_url}/blob/main/\2)" if config.repo_url else r"\1"
     return re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", link, markdown.replace("](../docs/", "]("))
+
+
+def _versions():
+    """What moves fastest: the versions that setup.cfg allows, and the newest that was run."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    allowed = "\n".join(setup["options.extras_require"].values())
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    rows = []
+    for name in ("vllm", "trl", "transformers", "inspect-ai", "verifiers"):
+        lowest = max(re.findall(rf"^{name}>=([\d.]+)", allowed, re.M), key=Version)
+        below = re.search(rf"^{name}>=[\d.]+,<([\d.]+)", allowed, re.M)
+        run = re.search(rf"^{name}==(.+)", pins, re.M)
+        run = run[1] if run else RUN.get(name, "–")
+        rows.append(f"| {name} | {lowest} | {f'below {below[1]}' if below else '–'} | {run} |")
+    return "\n".join(["| Package | Lowest | Highest | Run |", "|---|---|---|---|", *rows])
 
 
 def _tutorial():

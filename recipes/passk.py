@@ -27,8 +27,9 @@ from rpd_datasets.cli.arguments import with_config, worded_for
 from rpd_datasets.commands import run_command
 from rpd_datasets.destination import check_output
 from rpd_datasets.evaluation.benchmarks import find_benchmark
-from rpd_datasets.evaluation.reporting import report_text
+from rpd_datasets.evaluation.reporting import hub_entry, report_text
 from rpd_datasets.evaluation.results import find_logs, read_results, short_name
+from rpd_datasets.publish.eval_results import write_entry
 from rpd_metric.errors import InputError, MissingExtraError
 
 COMMANDS = ("run", "report", "compare")
@@ -72,6 +73,11 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
         add("--name", help="what tables call the model")
         add("--runs", type=int, help="independent runs (default: as the log says)")
     report.add_argument("log", metavar="LOG", help="a log of Inspect, or a folder of one")
+    text = "also write pass@1 into this model's folder, as the Hub reads it (with --hub-task)"
+    report.add_argument("--eval-results", metavar="FOLDER", help=text)
+    text = "a benchmark of the Hub and a task of its eval.yaml"
+    report.add_argument("--hub-task", metavar="DATASET:TASK", default="", help=text)
+    report.add_argument("--source", metavar="URL", help="where the log or a paper can be read")
     run.add_argument("--model", required=True, help="a folder, tgi:URL, openai:URL#MODEL, ...")
     run.add_argument("--benchmark", required=True, help="e.g. aime24, or own with --data")
     run.add_argument("--output", metavar="FOLDER", help="where the log goes")
@@ -94,7 +100,7 @@ def make_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentP
     run.add_argument("--max-connections", type=int, metavar="N", help="requests at a time")
     run.add_argument("--device", help="for a model of this machine, e.g. cuda:1")
     run.add_argument("--dtype", default="auto", help="weights of a model of this machine")
-    run.set_defaults(runs=4)
+    run.set_defaults(runs=4, eval_results=None)
     return parser, {"run": run, "report": report}
 
 
@@ -157,6 +163,9 @@ def _report(args: argparse.Namespace) -> None:
         raise InputError(f"{args.log} holds {len(logs)} logs of Inspect; name the log of one task")
     names = ("name", "scorer", "right_score", "runs", "allow_missing")
     results = read_results(logs[0], **_given(args, names))
+    if args.eval_results:
+        entry = hub_entry(results, args.hub_task, args.source)
+        print(f"Written: {write_entry(Path(args.eval_results), entry)}", file=sys.stderr)
     text = report_text(results)
     print(json.dumps(results.as_record(), default=vars) if args.json else text)
     print(f"Log: {logs[0]}", file=sys.stderr)

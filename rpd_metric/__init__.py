@@ -1,14 +1,8 @@
 """Reasoning Path Divergence: how differently a problem was solved, from text to number.
 
+`compute_rpd` measures groups of solutions; the numbers alone are `rpd_distance` and `rpd_matrix`.
 Importing this package is fast, imports no torch, and registers the metric, so that
-
-```py
->>> import evaluate, rpd_metric
->>> rpd = evaluate.load("rpd")
-
-```
-
-works in any directory, offline. The numbers alone are `rpd_distance` and `rpd_matrix`.
+`evaluate.load("rpd")` works in any directory, offline.
 """
 
 from rpd_metric.distance.core import (
@@ -21,7 +15,6 @@ from rpd_metric.distance.core import (
 from rpd_metric.distance.distances import Distance
 from rpd_metric.distance.diversity import (
     div_self_bleu,
-    effective_number,
     strategy_groups,
 )
 from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
@@ -37,6 +30,7 @@ from rpd_metric.errors import (
     StoreError,
 )
 from rpd_metric.grading.isolation import SandboxError
+from rpd_metric.measure import compute_rpd
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.failures import BudgetSpent, Interrupted, ServerError, ServerUnavailable
 from rpd_metric.models.requests import RequestOptions
@@ -44,6 +38,12 @@ from rpd_metric.models.spec import Kind
 from rpd_metric.reasons import Reason
 from rpd_metric.registration import register
 from rpd_metric.statistics.estimators import pass_at_k
+from rpd_metric.statistics.strategy_counts import (
+    coverage_at_n,
+    distinct_at_k,
+    effective_number,
+    strategy_counts,
+)
 from rpd_metric.steps.grouping import StrategyReader
 from rpd_metric.steps.protocol import Summary
 
@@ -70,6 +70,9 @@ __all__ = [
     "StoreError",
     "StrategyReader",
     "Summary",
+    "compute_rpd",
+    "coverage_at_n",
+    "distinct_at_k",
     "div_self_bleu",
     "effective_number",
     "groups_auroc",
@@ -81,6 +84,7 @@ __all__ = [
     "rpd_distance",
     "rpd_matrix",
     "scores_by_groups",
+    "strategy_counts",
     "strategy_groups",
 ]
 

@@ -7,24 +7,35 @@ Steps come in as text; making steps of solutions is `rpd_metric.steps`, the arit
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.core import Ties, rpd_matrix
+from rpd_metric.arrays import none_for_nan
+from rpd_metric.distance.core import Ties, mean_pairwise, problem_score, rpd_matrix
 from rpd_metric.distance.distances import Distance, load_distance
 from rpd_metric.distance.evidence import Evidence
+from rpd_metric.errors import InputError
+from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.static import default_embedder
 from rpd_metric.plugins import border, checked_vectors
+from rpd_metric.reasons import Reason
 from rpd_metric.steps.expressions import expressions
 from rpd_metric.steps.passages import answer_part, word_spans
+from rpd_metric.steps.protocol import Summarizer, Summary, summaries_of
+from rpd_metric.steps.summarizers import load_summarizer
 from rpd_metric.steps.vocabulary import find_methods, known_methods
 
 Matrix = npt.NDArray[np.float64]
 Steps = Sequence[Sequence[str]]
 
+PROBLEMS_PER_CALL = 64
 # MiniLM reads 256 word pieces, which is about as many as 150 words with their mathematics.
 CHUNK_WORDS = 150
 # Long enough to say what is done, short enough to say one thing. Eight, evenly spaced, see strategy
@@ -78,6 +89,77 @@ def gather(
         vectors |= {kind: _rows(texts[kind], encoded) for kind in taught}
     vectors |= {kind: count(texts[kind]) for kind, count in counted.items() if kind in texts}
     return Evidence(problem, len(solutions), texts, vectors, seed)
+
+
+def compute_rpd(
+    predictions: Sequence[Any],
+    references: Sequence[str] | None = None,
+    *,
+    summarizer: str | Summarizer = "extractive",
+    embedder: str | Embedder | None = None,
+    ties: Ties = "mean",
+    return_matrices: bool = False,
+) -> dict[str, Any]:
+    """Reasoning Path Divergence of groups of solutions, from text or from steps.
+
+    Args:
+        predictions (sequence): Of each problem its solutions, as texts or as lists of steps; or
+            solution texts, each compared with the text in `references`.
+        references (`list[str]`, *optional*): The problem of each group, which the summarizer reads.
+        summarizer (`str`): Turns solution texts into steps: `"extractive"` or a chat model's spec.
+        embedder (`str`, *optional*): Encodes steps: `"minilm"`, `"static"` or a spec; `"minilm"` if
+            unset, or `"static"` where its packages are missing.
+        ties (`"mean"` or `"first"`): As in [`~rpd_metric.rpd_distance`].
+        return_matrices (`bool`): Also return every problem's distance matrix.
+
+    Returns:
+        `dict`: `rpd`, the mean over problems; `rpd_per_problem` and `problem_score` (Eq. 3), `None`
+            where fewer than two solutions are usable; and how many solutions had no steps, and why.
+
+    >>> groups = [[["Expand the product.", "Add like terms."], ["Set x to zero."]]]
+    >>> compute_rpd(groups, embedder="static")["num_solutions"]
+    2
+    """
+    rows, texts, _ = validated_groups(predictions, references)
+    encoder = load_embedder(default_embedder() if embedder is None else embedder)
+    reader = None
+    results: dict[str, list[Any]] = {"rpd_per_problem": [], "problem_score": [], "matrices": []}
+    reasons: Counter[str] = Counter()
+    num_solutions = 0
+    for start in range(0, len(rows), PROBLEMS_PER_CALL):
+        groups = []
+        batch = slice(start, start + PROBLEMS_PER_CALL)
+        for row, text in zip(rows[batch], texts[batch], strict=True):
+            problem, solutions = (
+                (None, [row, text]) if isinstance(row, str) else (text or None, row)
+            )
+            if solutions and isinstance(solutions[0], str):
+                reader = reader or load_summarizer(summarizer)
+                summaries = run(summaries_of(reader, problem, solutions))
+            else:
+                summaries = [Summary(steps) for steps in solutions]
+            groups.append([summary.steps for summary in summaries])
+            num_solutions += len(solutions)
+            reasons.update(
+                summary.reason or Reason.NO_STEPS
+                for summary in summaries
+                if not _kept(summary.steps)
+            )
+        for matrix in step_matrices(groups, encoder, ties):
+            results["rpd_per_problem"].append(mean_pairwise(matrix))
+            results["problem_score"].append(problem_score(matrix))
+            results["matrices"].append(none_for_nan(matrix))
+    measured = [value for value in results["rpd_per_problem"] if value is not None]
+    if not return_matrices:
+        del results["matrices"]
+    return {
+        "rpd": sum(measured) / len(measured) if measured else None,
+        **results,
+        "num_problems": len(rows),
+        "num_solutions": num_solutions,
+        "num_unsummarized": sum(reasons.values()),
+        "unsummarized_reasons": {str(reason): count for reason, count in reasons.items()},
+    }
 
 
 def step_matrices(
@@ -195,3 +277,67 @@ READINGS: Mapping[str, Reading] = {
         _expressions(problem, text) for text in solutions
     ],
 }
+
+
+def _plain(value: Any) -> Any:
+    """Lists for tuples and arrays, so that one kind of container is left to check."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _form_of(row: Any, where: str) -> str | None:
+    """`"pair"`, `"solutions"`, `"steps"`, or `None` for an empty group; refuses anything else."""
+    if isinstance(row, str):
+        return "pair"
+    solutions = row if isinstance(row, list) else [None]
+    if not solutions:
+        return None
+    if all(isinstance(solution, str) for solution in solutions):
+        return "solutions"
+    for solution in solutions:
+        steps = solution if isinstance(solution, list) else [None]
+        if not all(isinstance(step, str) for step in steps):
+            raise InputError(
+                f"{where} is {str(row)[:80]}; a row is a list of solution texts, a list of lists "
+                "of steps, or one solution text to compare with its reference"
+            )
+    return "steps"
+
+
+def validated_groups(predictions: Any, references: Any) -> tuple[list[Any], list[str], str]:
+    """Rows, one reference text per row, and their form, for [`compute_rpd`].
+
+    Raises [`InputError`] for the first row that is wrong.
+    """
+    rows = _plain(predictions)
+    if not isinstance(rows, list) or not rows:
+        kind = "empty" if rows == [] else f"of the type {type(predictions).__name__}"
+        raise InputError(f"predictions are {kind}: pass a list with one group per problem")
+    forms = [_form_of(row, f"predictions[{index}]") for index, row in enumerate(rows)]
+    form = next((entry for entry in forms if entry is not None), "solutions")
+    for index, other in enumerate(forms):
+        if other not in ((form,) if form == "pair" else (None, form)):
+            raise InputError(
+                f"predictions[{index}] has the form {other or 'of an empty group'!r}, earlier rows "
+                f"the form {form!r}: use one form for all rows"
+            )
+    if references is None and form == "pair":
+        raise InputError(
+            "flat solution texts need references, the other solution of each pair; for groups pass "
+            "a list of lists"
+        )
+    references = [""] * len(rows) if references is None else _plain(references)
+    if not isinstance(references, list) or len(references) != len(rows):
+        raise InputError(f"{len(rows)} predictions need a list of as many references")
+    for index, reference in enumerate(references):
+        if not isinstance(reference, str):
+            raise InputError(f"references[{index}] is a text, not {type(reference).__name__}")
+        try:
+            json.dumps([rows[index], reference], ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"row {index} holds the lone surrogate {error.object[error.start]!a}, which is no "
+                "text: decode the input with errors='replace'"
+            ) from None
+    return rows, references, form

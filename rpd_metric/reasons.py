@@ -72,6 +72,10 @@ class Reason(StrEnum):
     CONTAMINATED = "contaminated", "the problem is part of a benchmark"
     TOO_LONG = "too_long", "the problem's solutions are too long on average"
     TOO_FEW_SOLUTIONS = "too_few_solutions", "too few of the problem's solutions are left"
+    TOO_FEW_STRATEGIES = (
+        "too_few_strategies",
+        "the solutions show too few strategies, or unknown ones",
+    )
     REJECTED_BY_HAND = "rejected_by_hand", "a person rejected the solution"
     INCORRECT = "incorrect", "the input marks the solution as wrong"
     CORRECTNESS_UNKNOWN = "correctness_unknown", "the input does not mark the solution"
@@ -118,6 +122,7 @@ class Reason(StrEnum):
 
 _BACK = {
     "--min-solutions": (Reason.TOO_FEW_SOLUTIONS,),
+    "--min-strategies": (Reason.TOO_FEW_STRATEGIES,),
     "--max-mean-tokens": (Reason.TOO_LONG,),
     "--decontaminate": (Reason.CONTAMINATED,),
     "--decisions": (Reason.REJECTED_BY_HAND,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -14,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from rpd_datasets.publish.space.space_files import FILES
+from rpd_datasets.publish.space.space_files import PACKAGES, space_files
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("rpd_metric", "rpd_datasets")
+FILES = ("rpd_command.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 pytestmark = pytest.mark.slow
 
 
@@ -62,6 +63,14 @@ def test_every_file_of_the_packages_is_in_the_wheel_and_no_other(source, wheel):
         found = {name for name in archive.namelist() if ".dist-info/" not in name}
     files = {str(path.relative_to(source)) for path in files if path.is_file()}
     assert found == files | {"rpd_command.py"}
+    # The wheel of a Space is packed without a build tool, and holds the same.
+    (content,) = (text for name, text in space_files("rpd").items() if name.endswith(".whl"))
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        names = set(packed.namelist())
+    assert {name for name in names if ".dist-info/" not in name} == found
+    assert {Path(name).name for name in names - found} == {
+        *("METADATA", "WHEEL", "RECORD", "entry_points.txt")
+    }
 
 
 def test_the_installed_wheel_curates_reports_and_measures_from_another_folder(wheel, tmp_path):

@@ -179,6 +179,12 @@ def add_distance(parser: Any, default: str | None = DISTANCE, help: str = "") ->
     parser.add_argument("--distance", choices=METRICS, metavar="NAME", default=default, help=help)
 
 
+def add_min_strategies(parser: Any) -> None:
+    """The option that leaves problems out that admit too few strategies."""
+    help = "leave out problems whose solutions show fewer strategies, by labels or groups"
+    parser.add_argument("--min-strategies", type=int, metavar="N", default=0, help=help)
+
+
 def add_requests(parser: argparse.ArgumentParser) -> None:
     """Options about requests to a chat model."""
     add_options(parser.add_argument_group("requests to a chat model"), RequestOptions)

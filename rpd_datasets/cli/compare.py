@@ -19,7 +19,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from rpd_datasets.cli.arguments import add_command, add_evidence, add_models, curation_config
+from rpd_datasets.cli.arguments import (
+    add_command,
+    add_evidence,
+    add_min_strategies,
+    add_models,
+    curation_config,
+)
 from rpd_datasets.cli.output import Progress, scoring
 from rpd_datasets.comparison import paired
 from rpd_datasets.comparison.side_by_side import plot, write_comparison
@@ -55,6 +61,7 @@ def add_to(commands: Any) -> None:
     add("--distance", choices=Choices(NONE), metavar="NAME", help=help)
     help = "of more right solutions of a model to a problem, so many are drawn"
     add("--max-right", type=int, default=32, metavar="N", help=help)
+    add_min_strategies(parser)
     add("--seed", type=int, default=0, help="for what is drawn")
     add = parser.add_argument_group("what may be compared").add_argument
     help = "compare although temperature, tokens, prompt or grader differ"
@@ -74,7 +81,11 @@ def add_to(commands: Any) -> None:
 def _compare(args: argparse.Namespace) -> None:
     choice = AUTO if args.distance in (None, NONE) else args.distance
     filters = FilterConfig(
-        min_solutions=1, require_complete=False, drop_duplicates=False, answers="any"
+        min_solutions=1,
+        min_strategies=args.min_strategies,
+        require_complete=False,
+        drop_duplicates=False,
+        answers="any",
     )
     by: dict[str, Any] = {"problems": choice, "solutions": choice, "seed": args.seed}
     config = curation_config(args, ("models",), filters=filters, **by)

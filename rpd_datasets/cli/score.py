@@ -2,7 +2,8 @@
 
 Print the mean distance between the solutions of every problem of a file, and the mean over all. The
 default distance is that of rpd curate; --distance rpd is that of evaluate.load("rpd"). Solutions
-that marks or reference answers show to be wrong are left out.
+that marks or reference answers show to be wrong are left out. If strategies are known (by a column
+strategies, or a chat model sorts them), count them, too.
 
 Example: rpd score generations.jsonl --num-rows 10
 """
@@ -21,7 +22,7 @@ from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, cell, print_result, print_scored, scoring
 from rpd_datasets.config import GROUPS
 from rpd_datasets.curation.models import load_models
-from rpd_datasets.curation.scoring import score_all, score_of
+from rpd_datasets.curation.scoring import score_all, score_of, uniform
 from rpd_datasets.curation.summary import evidence_of
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.pipeline import FilterConfig
@@ -33,6 +34,7 @@ from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.trust import ReaderTrust
+from rpd_metric.statistics.strategy_counts import Labels, strategy_counts
 from rpd_metric.steps.summarizers import asks_chat_model
 
 
@@ -45,6 +47,7 @@ def add_to(commands: Any) -> None:
     arguments.add_distance(parser)
     help = "score solutions, too, that marks or reference answers show to be wrong"
     add("--all", action="store_true", help=help)
+    arguments.add_min_strategies(parser)
     help = "column that marks solutions as right or wrong"
     add("--correct-column", metavar="NAME", help=help)
     arguments.add_models(parser)
@@ -59,6 +62,7 @@ def _score(args: argparse.Namespace) -> None:
         drop_duplicates=False,
         answers="any" if args.all else "reference",
         correct_column=column,
+        min_strategies=args.min_strategies,
     )
     config = arguments.checked_config(args, ("models",), filters)
     chat = asks_chat_model(config.summarizer)
@@ -68,17 +72,26 @@ def _score(args: argparse.Namespace) -> None:
     written = Counter[str]()
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
+    labels: list[Labels] = []
+    rights: list[list[bool | None]] = []
     aurocs: list[float | None] = []  # of `strategy` against a chat model's groups
 
     async def score(source: Source) -> None:
         async for problem, scored in score_all(source, config, models):
             rejects.extend(scored.rejects)
+            line.expect(source.num_problems)
+            scored_one()
+            aurocs.append(scored.groups_auroc)
+            if too_few := uniform(problem, scored, config):
+                rejects.extend(too_few)
+                continue
+            labels.append(scored.labels(problem))
+            rights.append(scored.marks or [None] * len(problem.solutions))
             marks = mark_column(problem.extra, column)
             known = {"marks": marks, "reference": "reference answers"}
             marked_by.add(known.get(scored.marked_by))
             written.update(written_in(problem.solutions[place]) for place in scored.usable)
             distances = nan_for_none(scored.chosen_by)
-            aurocs.append(scored.groups_auroc)
             groups = [group for group in scored.strategies if group is not None]
             named = Counter(scored.strategy_names[group] for group in groups)
             problems.append(
@@ -91,8 +104,6 @@ def _score(args: argparse.Namespace) -> None:
                     **({"strategies": dict(named.most_common())} if chat else {}),
                 }
             )
-            line.expect(source.num_problems)
-            scored_one()
 
     with tempfile.TemporaryDirectory() as scratch, Progress("Loading models") as line:
         models = load_models(config)
@@ -106,13 +117,16 @@ def _score(args: argparse.Namespace) -> None:
     texts = kind_of(written)
     curve = evidence.curve(name, texts)
     right_by = ", ".join(sorted(filter(None, marked_by))) or None
+    trust = ReaderTrust.of(aurocs)
+    counts = [] if trust.refuted else strategy_counts(labels, rights)
     summary = {
         "distance": name,
         "mean_distance": mean,
         "means": None if mean is None or curve is None else curve.phrase(mean),
         "measures": evidence.describe(name, texts),
         "strategies_a_problem": sum(sorted_ones) / len(sorted_ones) if sorted_ones else None,
-        "reader": ReaderTrust.of(aurocs).in_words() if chat else None,
+        **{count.figure: vars(count) if args.json else str(count) for count in counts},
+        "reader": trust.in_words() if chat else None,
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),

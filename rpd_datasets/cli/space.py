@@ -1,9 +1,8 @@
 """`rpd space`: make a Space with the metric and a page to try it.
 
 Write the files of a Space into a folder, or publish them with --push: the metric for
-evaluate.load("USER/NAME"), its card, a page to compare solutions, and this package as a wheel,
-built from your clone of the repository. Try the page first: pip install -e '.[offline,space]', then
-python DIR/app.py.
+evaluate.load("USER/NAME"), its card, a page to compare solutions, and this package as a wheel. Try
+the page first: pip install -e '.[offline,space]', then python DIR/app.py.
 
 Example: rpd space my-space; rpd space me/rpd --push --public
 """

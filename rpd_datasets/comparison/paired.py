@@ -37,12 +37,21 @@ from rpd_datasets.language import written_in
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.distance.trust import LEAST, ReaderTrust
+from rpd_metric.distance.trust import ReaderTrust
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import pass_at_k
-from rpd_metric.statistics.intervals import Interval, holm_rows, mean_interval, paired_differences
+from rpd_metric.statistics.intervals import (
+    Interval,
+    bootstrap_interval,
+    holm_rows,
+    mean_interval,
+    paired_differences,
+)
+from rpd_metric.statistics.strategy_counts import coverage_at_n, distinct_at_k, sample_sizes
 
 PASS, STRATEGIES, APART = "pass@k", "effective strategies", "apart"
+# Without tests and sentences of their own: they show at which numbers of samples models differ.
+COUNTS = "counts"
 # Where strategies are not known.
 DISTANCE, TEXTS, PLACEBO = "distance", "texts", "placebo"
 _LEVEL = 0.05
@@ -61,6 +70,9 @@ _NOTES = {
     "equally common ones they are worth, among as many solutions of either model as the one with "
     "fewer has. apart: the chance that two have different strategies; first of one model, second "
     "of one of each.",
+    COUNTS: "coverage@N: distinct strategies among N right solutions, where both models have N. "
+    "distinct@k: distinct strategies of the right ones among k samples, over problems that a model "
+    "solves. Each with a bootstrap interval over problems (95 %, docs/statistics.md).",
     TEXTS: "Distances of right solutions, where both models have two, with intervals over problems "
     "(95 %). They measure wording, length and language together with the method, and count no "
     "strategies. distance: of two solutions of a model. texts apart: first of two of one model, "
@@ -103,7 +115,7 @@ class Difference(Interval):
     @property
     def tested(self) -> bool:
         """Whether it has a sentence, and a place in the correction for the whole table."""
-        return self.measure not in (DISTANCE, PLACEBO)
+        return self.measure not in (DISTANCE, PLACEBO, COUNTS)
 
     @property
     def family(self) -> tuple[str, str, str, str]:
@@ -156,6 +168,11 @@ class Solved:
     distances: Floats  # NaN for one that cannot be placed
     strategies: Sequence[str | None] | None = None  # None for one that has none, and for unknown
     texts: Sequence[str] = ()
+
+    @property
+    def num_strategies(self) -> int:
+        """Those of all models together; 0 where they are not known."""
+        return len(set(self.strategies or ()) - {None})
 
     def of(self, name: str) -> list[int]:
         """The solutions of a model that have a place."""
@@ -218,10 +235,11 @@ async def solve_together(
             on_problem()
     trust = ReaderTrust.of(aurocs)
     # Where models share one strategy there is little to check, and a reader that says so is right.
-    if trust.auroc is not None and trust.auroc < LEAST:
+    if trust.refuted:
         say(f"the chat model's groups are not trusted and do not count: {trust.in_words()}")
         solved = [replace(problem, strategies=None) for problem in solved]
-    return solved
+    least = config.filters.min_strategies
+    return [problem for problem in solved if problem.num_strategies >= least]
 
 
 def compare(
@@ -240,6 +258,7 @@ def compare(
                 differences += _of_pass(title, base, other)
             names = title, base.name, other.name
             differences += _of_solutions(*names, (solved or {}).get(title, ()), distance)
+            differences += _of_counts(title, base, other, (solved or {}).get(title, ()))
     if not differences:
         raise InputError(
             "nothing can be compared: no solution is marked as right or wrong, and no problem has "
@@ -316,6 +335,53 @@ def _of_solutions(
         ]
         yield replace(gap, reached=tuple(reached))
     yield from controls
+
+
+def _of_counts(
+    title: str, base: Results, other: Results, solved: Sequence[Solved]
+) -> Iterator[Difference]:
+    """Coverage@N of right solutions, and distinct@k of all samples, where strategies are known."""
+    names = title, base.name, other.name
+    rows = []
+    for problem in solved:
+        if known := problem.strategies:
+            places = [problem.of(model.name) for model in (base, other)]
+            rows.append((problem, [[known[place] for place in side] for side in places]))
+    fewest = [min(map(len, sides)) for _, sides in rows]
+    for n in sample_sizes([number for number in fewest if number > 1]):
+        pairs = [sides for (_, sides), number in zip(rows, fewest, strict=True) if number >= n]
+        values = [[coverage_at_n(side, n) for side in sides] for sides in pairs]
+        yield _counted(names, f"coverage@{n}", values)
+    if not base.figures["pass_at_k"] or not other.figures["pass_at_k"]:
+        return
+    # Each model's labels with its samples and the right ones, if all that were drawn have a label.
+    drawn = [
+        [
+            (side, *model.counts[problem.problem])
+            for model, side in zip((base, other), sides, strict=True)
+        ]
+        for problem, sides in rows
+        if [problem.owners.count(name) for name in names[1:]] == list(map(len, sides))
+    ]
+    for k in sample_sizes([min(samples for _, samples, _ in sides) for sides in drawn], 1):
+        values = [
+            [distinct_at_k(side, samples, right, k) for side, samples, right in sides]
+            for sides in drawn
+            if all(k <= samples and min(k, right) <= len(side) for side, samples, right in sides)
+        ]
+        if values:
+            yield _counted(names, f"distinct@{k}", values)
+
+
+def _counted(
+    names: tuple[str, str, str], figure: str, values: Sequence[Sequence[float]]
+) -> Difference:
+    """The difference of the second column and the first, with a bootstrap interval."""
+    columns = np.array(values)
+    gap = bootstrap_interval(columns[:, 1] - columns[:, 0])
+    first, second = columns.mean(axis=0).tolist()
+    ends = gap.value, gap.low, gap.high, None
+    return Difference(*ends, *names, COUNTS, figure, first, second, len(columns))
 
 
 def _of_pairs(

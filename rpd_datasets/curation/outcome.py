@@ -29,6 +29,7 @@ from rpd_metric.distance.measured import NOT_MEASURED
 from rpd_metric.errors import install_line
 from rpd_metric.reasons import Reason
 from rpd_metric.statistics.intervals import paired_differences
+from rpd_metric.statistics.strategy_counts import strategy_counts
 from rpd_metric.steps.summarizers import asks_chat_model
 
 MARKED_BY = {"marks": "marks in the input", "reference": "reference answers"}
@@ -110,6 +111,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             "means": _meaning(median_chosen, summary.evidence.curve(distance, texts)),
         },
         "strategies": _strategies(summary),
+        "strategy_counts": _counts_of_strategies(summary),
         "steps": dict(summary.steps) if config.reads_steps else {},
         "replies": {"from": sources_line(summary.served)},
         "differs_from_most_frequent": _shares(summary, "dissenting", "answered"),
@@ -307,6 +309,15 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
         "candidates": _median(counted),
         "chosen": _median([one.strategies[0] for one in summary.choices if one.num_chosen > 1]),
     }
+
+
+def _counts_of_strategies(summary: RunSummary) -> dict[str, str]:
+    """The figures of all problems, chosen or not, each at its largest number of samples."""
+    if summary.trust.refuted:
+        return {}
+    counts = strategy_counts(summary.labels, summary.marks)
+    largest = {count.figure.partition("@")[0]: count for count in counts}
+    return {count.figure: str(count) for count in largest.values()}
 
 
 def _shares(summary: RunSummary, part: str, whole: str) -> dict[str, float | None]:

@@ -26,20 +26,21 @@ from rpd_datasets.filters.completeness import TAIL_TOKENS
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.filters.soundness import argument_of, signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.problem import Problem
+from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
 from rpd_datasets.selection.solutions import quality_of, select_solutions, spending_order
 from rpd_datasets.tokens import text_tail
 from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
 from rpd_metric.distance.core import problem_score
-from rpd_metric.distance.diversity import effective_number, group_distances
+from rpd_metric.distance.diversity import group_distances
 from rpd_metric.distance.trust import groups_auroc
 from rpd_metric.errors import PluginError
 from rpd_metric.measure import distance_matrices
 from rpd_metric.models.chat import answered_by
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.reasons import Reason
+from rpd_metric.statistics.strategy_counts import effective_number
 from rpd_metric.steps.grouping import Grouping
 from rpd_metric.steps.protocol import summaries_of
 
@@ -86,6 +87,16 @@ class Scored:
     def num_strategies(self) -> float | None:
         """How many equally common strategies they are worth; `None` where they are not known."""
         return effective_number(self.strategies) if self.strategies else None
+
+    def labels(self, problem: Problem) -> list[str | int | None]:
+        """Each solution's strategy, named by the input or sorted by a chat model; `None` where it
+        is unknown or the solution was left out."""
+        named = strategy_labels(problem.extra, len(problem.solutions))
+        labels = named or self.strategies or [None] * len(self.drop_reasons)
+        return [
+            None if reason or label == UNNAMED else label
+            for label, reason in zip(labels, self.drop_reasons, strict=True)
+        ]
 
     @property
     def usable(self) -> list[int]:
@@ -337,10 +348,20 @@ def left_out(problem: Problem, scored: Scored, config: CurationConfig) -> list[R
             return [rejected]
     needed = needed_solutions(config)
     if len(scored.usable) >= needed:
-        return []
+        return uniform(problem, scored, config)
     count = len(problem.solutions)
     detail = f"{len(scored.usable)} of {count} solutions are left, {needed} are needed."
     return [problem.rejected("select", Reason.TOO_FEW_SOLUTIONS, detail)]
+
+
+def uniform(problem: Problem, scored: Scored, config: CurationConfig) -> list[Rejected]:
+    """Why a problem does not admit enough strategies: one record, none where it does."""
+    needed = config.filters.min_strategies
+    shown = len(set(scored.labels(problem)) - {None})
+    if shown >= needed:
+        return []
+    detail = f"Its usable solutions show {shown} known strategies, {needed} are needed."
+    return [problem.rejected("select", Reason.TOO_FEW_STRATEGIES, detail)]
 
 
 def check_answers(problem: Problem, config: CurationConfig, models: Models) -> AnswerCheck:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.measured import CHAT, EvidenceTable, encoder_name, read_evidence
 from rpd_metric.distance.trust import ReaderTrust
 from rpd_metric.reasons import with_option
+from rpd_metric.statistics.strategy_counts import Labels, coverage_at_n
 from rpd_metric.steps.summarizers import asks_chat_model
 
 STATEMENT_CHARS = 220
@@ -140,6 +140,8 @@ class RunSummary:
     agreements: list[float] = field(default_factory=list)  # of two passes, by problem
     untrusted: list[str] = field(default_factory=list)  # inputs that groups did not decide
     names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
+    labels: list[Labels] = field(default_factory=list)  # by problem, see `Scored.labels`
+    marks: list[Sequence[bool | None]] = field(default_factory=list)  # of the same solutions
     evidence: EvidenceTable = field(default_factory=EvidenceTable)  # of the run's distances
     curve: Calibration | None = None  # of the distance that chooses: it counts strategies
     not_compared: str = ""  # with which benchmarks, in words
@@ -162,6 +164,8 @@ class RunSummary:
                 statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
             )
         )
+        self.labels.append(scored.labels(problem))
+        self.marks.append(scored.marks or [None] * len(problem.solutions))
         self.candidates.update(tally(scored))
         self.unread += scored.unread[: EXAMPLES - len(self.unread)]
         self.soundness.update(filter(None, scored.soundness))
@@ -250,11 +254,6 @@ class RunSummary:
 
 
 def _of_a_draw(groups: Sequence[Hashable], number: int) -> float:
-    """How many groups a draw of so many solutions is expected to hold.
-
-    >>> _of_a_draw([0, 0, 1, 1], 3)
-    2.0
-    """
+    """How many groups a draw of so many solutions is expected to hold."""
     number = min(number, len(groups))
-    draws = comb(len(groups), number)
-    return sum(1 - comb(len(groups) - size, number) / draws for size in Counter(groups).values())
+    return coverage_at_n(groups, number) if number else 0.0

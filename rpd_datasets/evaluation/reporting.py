@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from rpd_datasets.evaluation.results import Results
+from rpd_datasets.publish.eval_results import Entry, eval_entry
+from rpd_metric.errors import InputError
 from rpd_metric.grading.score_scales import THRESHOLD
 from rpd_metric.statistics.intervals import Interval
 
@@ -43,6 +45,28 @@ def report_text(results: Results) -> str:
         "In percent, with 95 % intervals over problems (of pass@k and pass^k: for all k at once).",
     ]
     return "\n".join(lines)
+
+
+def hub_entry(results: Results, task: str, source: str | None = None) -> Entry:
+    """pass@1 of one evaluation in percent, as the Hub reads it; `task` is `DATASET:TASK`.
+
+    Raises [`InputError`] where not the whole benchmark was evaluated: its board is of that.
+    """
+    size, whole = len(results.marks), results.of_problems
+    if results.missing or size < whole or not results.figures["pass_at_k"]:
+        raise InputError(
+            f"{results.name} has {size} of {whole} problems of {results.title} and "
+            f"{results.missing} missing samples; a result for the Hub is of all of them"
+        )
+    figure, settings = results.figures["pass_at_k"][1], results.settings
+    sampling = [f"{name} {settings[name]}" for name in _SHOWN if name in settings]
+    notes = [
+        f"pass@1 in percent, mean of {results.runs * results.samples} samples",
+        f"95 % interval {100 * figure.low:.1f} to {100 * figure.high:.1f}",
+        *sampling,
+        f"graded by {settings['scorer']}",
+    ]
+    return eval_entry(task, round(100 * figure.value, 2), ", ".join(notes), source)
 
 
 def figure_remarks(results: Results) -> list[str]:

@@ -62,6 +62,12 @@ class FilterConfig:
         "the paper: 10)",
         metavar="N",
     )
+    min_strategies: int = option(
+        0,
+        "drop problems whose solutions show fewer strategies, by labels of the input or as a chat "
+        "model sorts them (docs/statistics.md)",
+        metavar="N",
+    )
     require_complete: bool = option(
         True, "drop solutions that are cut off, loop, or lack the answer that a reference asks for"
     )
@@ -134,6 +140,7 @@ class FilterConfig:
                 choices = ", ".join(known)
                 raise InputError(f"{{{name}}} is {value!r}; use one of {choices}", option=name)
         check_least(1, self, "max_mean_tokens", "min_solutions")
+        check_least(0, self, "min_strategies")
         if self.near_duplicate is not None and not 0 < self.near_duplicate <= 1:
             raise InputError(
                 f"{{near_duplicate}} must be in (0, 1], got {self.near_duplicate}",

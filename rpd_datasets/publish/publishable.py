@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from rpd_datasets.publish.eval_results import FOLDER, read_entries
 from rpd_datasets.publish.model_card import PRIVATE, is_local, public
 from rpd_metric.errors import InputError, first_line
 
@@ -21,7 +22,7 @@ RECORD = "recipe.json"
 # Weights and what is needed to load them; a run's checkpoints, optimizer and pickled arguments
 # stay here.
 MODEL_FILES = (
-    *("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.md", ".eval_results/*.yaml"),
+    *("*.safetensors", "*.json", "*.jinja", "*.txt", "*.model", "*.md", f"{FOLDER}/*.yaml"),
     *FIGURES,
 )
 # What an earlier push may have left and this one does not have; nothing else is ever deleted.
@@ -90,6 +91,9 @@ def model_files(folder: Path) -> dict[str, Path]:
                 "(recipes/merge.py) and publish the merged model"
             )
     files = _by_name(folder, [path for pattern in MODEL_FILES for path in folder.glob(pattern)])
+    for name, path in files.items():
+        if name.startswith(f"{FOLDER}/"):
+            read_entries(path)
     weights = [name for name in files if name.endswith(".safetensors")]
     wanted: dict[str, str] = {} if weights else {"": "*.safetensors"}
     if index := files.get("model.safetensors.index.json"):

@@ -15,7 +15,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rpd_datasets.publish.model_card import PLACE
+from rpd_datasets.publish.eval_results import FOLDER, results_text
+from rpd_datasets.publish.model_card import NOT_EVALUATED, PLACE
 from rpd_datasets.publish.publishable import RECORD, REPLACED, RepoType, public_record, publishable
 from rpd_datasets.publish.secrets import Finding, look_through
 from rpd_metric.errors import InputError, OutputError, RPDError
@@ -89,6 +90,8 @@ def push_folder(
     for finding in findings:
         logger.warning("%s", finding)
     card = (folder / "README.md").read_text(encoding="utf-8")
+    if results := results_text(folder / name for name in files if name.startswith(FOLDER)):
+        card = card.replace(NOT_EVALUATED, results)
     return publish(
         lambda full_id: {**files, "README.md": card.replace(PLACE, full_id).encode()},
         repo_id,

@@ -34,10 +34,12 @@ RENAMED = {
     "dataset_name": "data",
     "pad_token_id": "padding_token",
     "held_out": "decontaminate",
-    # Deprecated; where both are named, the older one would be ignored in silence.
-    "gradient_checkpointing": "activation_checkpointing",
-    "gradient_checkpointing_kwargs": "activation_checkpointing_kwargs",
 }
+# transformers before 5.23 has the older name only; later it is deprecated, and ignored in silence
+# if both are named. Recipes have the newer one.
+NEWER = "activation_checkpointing"
+OLDER = "gradient_checkpointing"
+RENAMED |= {OLDER: NEWER, f"{OLDER}_kwargs": f"{NEWER}_kwargs"}
 
 
 def _option(default: Any, help: str) -> Any:
@@ -172,17 +174,21 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         exit_on_error=False,
     )
     defaults = vars(parser.parse_args([]))
+    spelling = (NEWER, NEWER if NEWER in defaults else OLDER)
     config = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     config.add_argument("--config", type=Path)
     try:
         file, typed = config.parse_known_args(arguments)
         options = {} if file.config is None else read_recipe(file.config)
+        older = [f"--{name}" for name in options] + typed
+        _check_known([word for word in older if word.startswith(f"--{OLDER}")], ())
+        options = {name.replace(*spelling): value for name, value in options.items()}
+        typed = [re.sub(f"^--{NEWER}", f"--{spelling[1]}", word) for word in typed]
         # None cannot be written on a command line; as a default it can.
         parser.set_defaults(**{name: None for name, value in options.items() if value is None})
         line = [*_as_arguments(options), *typed]
         named, unknown = parser.parse_known_args(line)
         unknown += [f"--{name}" for name, value in options.items() if value is None]
-        unknown += [word for word in line if word.startswith("--gradient_checkpointing")]
         _check_known(unknown, defaults.keys() - RENAMED.keys())
         values = vars(named)
         if (effective := values.get("effective_batch_size")) is not None:
@@ -190,7 +196,8 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
             line.append(f"--gradient_accumulation_steps={steps}")
             values["gradient_accumulation_steps"] = steps
         named_or_set = {n for n, value in values.items() if n in options or value != defaults[n]}
-        settings = {name: values[name] for name in sorted(named_or_set)}
+        current = {name.replace(spelling[1], NEWER): name for name in named_or_set}
+        settings = {name: values[current[name]] for name in sorted(current)}
         if values.get("dry_run"):
             # What asks for bfloat16 on a GPU can be looked at where there is none.
             line.append("--use_cpu=true")

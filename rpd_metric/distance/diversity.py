@@ -6,7 +6,6 @@ Groups are either cut from distances ([`strategy_groups`]) or read by a chat mod
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from itertools import combinations
 
@@ -109,19 +108,6 @@ def join_groups(
             joined, absorbed = labels[i], labels[j]
             labels = [joined if label == absorbed else label for label in labels]
     return renumbered(labels), float(np.mean(agreements)) if agreements else None
-
-
-def effective_number(groups: Sequence[int | None]) -> float | None:
-    """How many equally common strategies the solutions are worth: the Hill number of order 2.
-
-    The inverse of the chance that two solutions drawn with replacement have the same strategy.
-    Solutions without a group (`None`) are left out; `None` where there are no others.
-
-    >>> effective_number([0, 0, 1, 1]), effective_number([0, 0, 0, 1, None])
-    (2.0, 1.6)
-    """
-    sizes = np.array(list(Counter(group for group in groups if group is not None).values()))
-    return float(sizes.sum() ** 2 / (sizes**2).sum()) if len(sizes) else None
 
 
 def group_distances(groups: Sequence[int | None], matrix: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -72,6 +72,11 @@ class ReaderTrust(NamedTuple):
         return round(max(LEAST, CHANCE + few), 3)
 
     @property
+    def refuted(self) -> bool:
+        """Whether the check speaks against the groups, not only for too few problems."""
+        return self.auroc is not None and self.auroc < LEAST
+
+    @property
     def earned(self) -> bool:
         """Whether the groups may rank, choose and judge."""
         return self.auroc is not None and self.auroc >= self.needed

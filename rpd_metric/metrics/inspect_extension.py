@@ -51,12 +51,14 @@ from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer, tidy
 from rpd_metric.grading.custom import load_grader
 from rpd_metric.grading.score_scales import is_missing, score_scale
+from rpd_metric.measure import compute_rpd
 from rpd_metric.metrics.inspect_text import solution_texts
 from rpd_metric.models.chat import Chat, ChatOptions, ChatRequest, Sampling
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.kinds import chat_spec, load_chat
 from rpd_metric.statistics.estimators import pass_at_k as estimate
 from rpd_metric.statistics.intervals import mean_interval
+from rpd_metric.statistics.strategy_counts import strategy_counts
 
 
 def full_name(module: str, name: str) -> str:
@@ -124,13 +126,11 @@ def rpd(
 
     Args:
         summarizer (`str`): Who turns solutions into steps.
-        embedder (`str`, *optional*): Who encodes the steps; see `evaluate.load("rpd")`.
+        embedder (`str`, *optional*): Who encodes the steps: `"minilm"`, `"static"`, `"st:<model>"`.
         right_score (`str`, *optional*): As for [`pass_at_k`].
     """
 
     def compute(scores: list[SampleScore]) -> Value:
-        import evaluate
-
         groups: dict[str, list[str]] = {}
         for name, score, is_right in _verdicts(scores, right_score):
             if is_right and score.explanation:
@@ -138,9 +138,36 @@ def rpd(
         several = [texts for texts in groups.values() if len(texts) > 1]
         if not several:
             return float("nan")
-        measure = evaluate.load("rpd", summarizer=summarizer, embedder=embedder)
-        distance = measure.compute(predictions=several)["rpd"]
+        distance = compute_rpd(several, summarizer=summarizer, embedder=embedder)["rpd"]
         return float("nan") if distance is None else float(distance)
+
+    return compute
+
+
+@metric(name=full_name(__name__, "strategies"), scores="unreduced")
+def strategies(label: str = "strategy", right_score: str | None = None) -> Metric:
+    """How many strategies the right solutions show: effective number, coverage@N and distinct@k.
+
+    Each is a mean over problems with a 95 % bootstrap interval (`docs/statistics.md`). A scorer
+    writes each solution's strategy into its score's metadata; `rpd score LOG.eval` has a chat model
+    sort the solutions instead.
+
+    Args:
+        label (`str`): The key of the strategy in the metadata of a score.
+        right_score (`str`, *optional*): As for [`pass_at_k`].
+    """
+
+    def compute(scores: list[SampleScore]) -> Value:
+        labels: dict[str, list[Any]] = {}
+        right: dict[str, list[bool | None]] = {}
+        for name, score, is_right in _verdicts(scores, right_score):
+            labels.setdefault(name, []).append((score.metadata or {}).get(label))
+            right.setdefault(name, []).append(None if is_missing(score.value) else is_right)
+        figures: dict[str, Any] = {}
+        for count in strategy_counts(list(labels.values()), list(right.values())):
+            name = count.figure
+            figures |= {name: count.value, f"{name}_low": count.low, f"{name}_high": count.high}
+        return figures or {"effective_strategies": float("nan")}
 
     return compute
 

@@ -193,6 +193,25 @@ def holm_rows(rows: Sequence[Sequence[float]]) -> list[list[float]]:
     return corrected
 
 
+def bootstrap_interval(per_problem: npt.ArrayLike) -> Interval:
+    """The 95 % percentile bootstrap interval, over problems, for a mean without an upper bound.
+
+    Where all values are equal it has no width. For shares take [`mean_interval`].
+
+    >>> bootstrap_interval([1.0, 2.0, 3.0])
+    Interval(value=2.0, low=1.0, high=3.0)
+    """
+    # Equal values are drawn together: many problems show few different values.
+    values, times = np.unique(np.asarray(per_problem, dtype=np.float64), return_counts=True)
+    problems, rng = int(times.sum()), np.random.default_rng(0)
+    drawn = [
+        rng.multinomial(problems, times / problems, size=size) @ values
+        for size in _block_sizes(len(values), _RESAMPLES)
+    ]
+    ends = percentile_ends(np.concatenate(drawn) / problems, LEVEL)
+    return Interval(float(times @ values / problems), *ends)
+
+
 def resample_weights(
     num_problems: int, num_resamples: int, seed: int
 ) -> Iterator[npt.NDArray[np.int64]]:

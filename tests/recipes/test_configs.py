@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,25 @@ def test_a_wrong_line_stops_with_one_line_that_names_the_fix(tmp_path: Path, lin
     with pytest.raises(InputError) as again:
         parse(write(tmp_path, "r.yaml", "seed: 1"), *f"--{line}".split(": "))
     assert str(again.value) == str(caught.value), "the command line is read in the same way"
+
+
+@dataclass
+class OlderArguments:
+    """What transformers before 5.23 calls the option."""
+
+    per_device_train_batch_size: int = 1
+    gradient_checkpointing: bool = False
+
+
+def test_an_older_transformers_gets_its_own_name_of_an_option(tmp_path: Path):
+    file = write(tmp_path, "r.yaml", "activation_checkpointing: true")
+    (read,), settings = parse_recipe((OlderArguments,), ["--config", str(file)], prog="p")
+    assert read.gradient_checkpointing
+    assert settings == {"activation_checkpointing": True}
+    line = ["--config", str(file), "--activation_checkpointing=false"]
+    assert not parse_recipe((OlderArguments,), line, prog="p").parts[0].gradient_checkpointing
+    with pytest.raises(InputError, match="did you mean 'activation_checkpointing'"):
+        parse_recipe((OlderArguments,), ["--gradient_checkpointing=true"], prog="p")
 
 
 def test_the_command_line_wins_over_a_file_and_a_file_over_its_base(tmp_path: Path):

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,10 @@ from parts.fake_tgi import FakeTGI, Fault
 from parts.rows import write_rows
 from recipes.passk import main, make_parser
 from rpd_datasets.cli.arguments import with_config
+from rpd_datasets.evaluation.reporting import hub_entry
 from rpd_datasets.evaluation.results import find_logs, read_results
+from rpd_datasets.publish.eval_results import read_entries
+from rpd_metric.errors import InputError
 
 log_of = pytest.importorskip("inspect_ai.log")
 
@@ -164,6 +168,14 @@ def test_report_and_compare_read_the_logs(evaluated, capsys, tmp_path):
     assert main([*given, "--json"]) == 0
     results = results_of(evaluated / "strong").as_record()
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(results, default=vars))
+    of_hub = ["--eval-results", str(tmp_path), "--hub-task", "a/b:c"]
+    assert main([*given, *of_hub]) == 0
+    capsys.readouterr()
+    (entry,) = read_entries(tmp_path / ".eval_results" / "a-b-c.yaml")
+    assert entry["value"] == pytest.approx(100 * right_or_wrong(0.6).mean(), abs=0.01)
+    assert "mean of 8 samples" in entry["notes"]
+    with pytest.raises(InputError, match=r"30 of 31 problems of AIME24 .* is of all of them"):
+        hub_entry(replace(results_of(evaluated / "strong"), of_problems=31), "a/b:c")
     folders = [str(evaluated / name) for name in ("weak", "strong", "weak-again")]
     assert main(["compare", *folders, "--distance", "none"]) == 0
     out = capsys.readouterr().out

@@ -6,14 +6,14 @@ installed; the page (`app.py`) runs in the Space and imports the package from a 
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Sequence
+import base64
+import hashlib
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from packaging.requirements import Requirement
 
@@ -25,8 +25,7 @@ GRADIO = "6.31.0"
 EXTRA = "offline"
 WRITTEN = ("rpd_metric-*.whl", "requirements.txt", "README.md", "app.py")
 ROOT = Path(__file__).resolve().parents[3]
-FILES = ("rpd_command.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
-SOURCES = ("rpd_metric", "rpd_datasets", *FILES)
+PACKAGES = ("rpd_metric", "rpd_datasets")
 
 
 def space_files(name: str) -> dict[str, bytes]:
@@ -36,8 +35,7 @@ def space_files(name: str) -> dict[str, bytes]:
         name (`str`): The Space's name without its namespace; `evaluate` asks for `<name>.py`.
 
     Raises:
-        InputError: `evaluate` cannot load a module of that name, or this is not a checkout.
-        OutputError: The wheel cannot be built.
+        InputError: `evaluate` cannot load a module of that name, or the package is not installed.
     """
     if "." in name:
         raise InputError(
@@ -76,31 +74,47 @@ def write_space(folder: str | Path, *, overwrite: bool = False) -> Path:
 
 
 def _wheel() -> dict[str, bytes]:
-    """The wheel of this checkout, and what it needs. Equal sources give equal bytes."""
-    if not (ROOT / "setup.cfg").is_file():
+    """The installed package as a wheel, and what it needs. Equal sources give equal bytes.
+
+    A wheel of Python alone is a zip file with its metadata: no build tool has to be there.
+    """
+    try:
+        installed = metadata.distribution("rpd-metric")
+    except metadata.PackageNotFoundError:
         raise InputError(
-            "the package is on no index, so a Space brings it along as a wheel, and that is built "
-            "from a clone of the repository: run rpd space there, after pip install -e '.[offline]'"
-        )
-    with TemporaryDirectory() as scratch:
-        # In the checkout setuptools would leave folders, and pack what it finds in older ones.
-        for source in (ROOT / name for name in SOURCES):
-            copy = shutil.copytree if source.is_dir() else shutil.copy
-            copy(source, Path(scratch) / source.name)
-        pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-        command = [*pip, "--wheel-dir", scratch, scratch]
-        env = {**os.environ, "SOURCE_DATE_EPOCH": "315532800"}  # the first that a zip file can hold
-        built = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-        if built.returncode:
-            raise OutputError(f"pip cannot build the wheel: {built.stderr.strip()[-300:]}")
-        (wheel,) = Path(scratch).glob("*.whl")
-        (built_of,) = metadata.distributions(path=[str(wheel)])
-        needed = set()
-        for requirement in map(Requirement, built_of.requires or ()):
-            if requirement.marker is None or requirement.marker.evaluate({"extra": EXTRA}):
-                requirement.marker = None
-                needed.add(f"{requirement}\n")
-        return {
-            wheel.name: wheel.read_bytes(),
-            "requirements.txt": "".join(sorted(needed)).encode(),
-        }
+            "a Space brings the package along with the requirements of its installation, and it is "
+            "not installed: run pip install -e . in the clone"
+        ) from None
+    about = f"rpd_metric-{installed.version}.dist-info"
+    tag = "Wheel-Version: 1.0\nGenerator: rpd\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files = {
+        f"{about}/WHEEL": tag.encode(),
+        "rpd_command.py": (ROOT / "rpd_command.py").read_bytes(),
+    }
+    for name in ("METADATA", "entry_points.txt"):
+        files[f"{about}/{name}"] = (installed.read_text(name) or "").encode()
+    for path in chain.from_iterable((ROOT / package).rglob("*") for package in PACKAGES):
+        if path.is_file() and "__pycache__" not in path.parts:
+            files[path.relative_to(ROOT).as_posix()] = path.read_bytes()
+    needed = set()
+    for requirement in map(Requirement, installed.requires or ()):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": EXTRA}):
+            requirement.marker = None
+            needed.add(f"{requirement}\n")
+    return {
+        f"rpd_metric-{installed.version}-py3-none-any.whl": _zipped(files, f"{about}/RECORD"),
+        "requirements.txt": "".join(sorted(needed)).encode(),
+    }
+
+
+def _zipped(files: Mapping[str, bytes], record: str) -> bytes:
+    """A zip file of these files and of the record of their hashes."""
+    lines = [f"{record},,"]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in sorted(files.items()):
+            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+            lines.insert(-1, f"{name},sha256={digest},{len(content)}")
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(record), "\n".join(lines) + "\n")
+    return packed.getvalue()

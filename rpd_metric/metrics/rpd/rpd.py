@@ -7,23 +7,14 @@ what comes in, lets `rpd_metric` do the work, and returns plain JSON types.
 from __future__ import annotations
 
 import inspect
-import json
-from collections import Counter
 from typing import Any
 
 import datasets
 import evaluate
 
-from rpd_metric.arrays import none_for_nan
-from rpd_metric.distance.core import mean_pairwise, problem_score
 from rpd_metric.errors import InputError
-from rpd_metric.measure import step_matrices
-from rpd_metric.models.concurrency import run
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.measure import compute_rpd, validated_groups
 from rpd_metric.models.static import default_embedder
-from rpd_metric.reasons import Reason
-from rpd_metric.steps.protocol import Summary, summaries_of
-from rpd_metric.steps.summarizers import load_summarizer
 
 _DESCRIPTION = """
 Reasoning Path Divergence (RPD) says how differently a problem was solved. Every solution
@@ -89,7 +80,6 @@ Examples:
     4
 """
 
-_PROBLEMS_PER_CALL = 64
 # Offsets of 64 bits: those of 32 end at 2 GB of text.
 _TEXT = datasets.Value("large_string")
 # What one row of each form looks like.
@@ -149,7 +139,7 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
         """Add several problems (or pairs); a batch with a row that is wrong leaves nothing."""
         if kwargs:
             raise InputError(f"rpd takes predictions and references, not {', '.join(kwargs)}")
-        rows, references, form = _validated(predictions, references)
+        rows, references, form = validated_groups(predictions, references)
         if self.writer is not None and form != self._form:
             raise InputError(
                 f"these rows are of the form {form!r}, earlier ones of the form {self._form!r}: "
@@ -166,104 +156,5 @@ class Rpd(evaluate.Metric):  # type: ignore[misc]
     def _compute(
         self, predictions: Any, references: Any, return_matrices: bool = False
     ) -> dict[str, Any]:
-        embedder = load_embedder(self.embedder)
-        summarizer = None
-        results: dict[str, list[Any]] = {"rpd_per_problem": [], "problem_score": [], "matrices": []}
-        reasons: Counter[str] = Counter()
-        num_solutions = 0
-        for start in range(0, len(predictions), _PROBLEMS_PER_CALL):
-            groups = []
-            batch = slice(start, start + _PROBLEMS_PER_CALL)
-            for row, reference in zip(predictions[batch], references[batch], strict=True):
-                if isinstance(row, str):
-                    problem, solutions = None, [row, reference]
-                else:
-                    problem, solutions = reference or None, row
-                if solutions and isinstance(solutions[0], str):
-                    summarizer = summarizer or load_summarizer(self.summarizer)
-                    summaries = run(summaries_of(summarizer, problem, solutions))
-                else:
-                    summaries = [Summary(steps) for steps in solutions]
-                groups.append([summary.steps for summary in summaries])
-                num_solutions += len(solutions)
-                reasons.update(
-                    summary.reason or Reason.NO_STEPS
-                    for summary in summaries
-                    if not any(step.strip() for step in summary.steps)
-                )
-            for matrix in step_matrices(groups, embedder, self.ties):
-                results["rpd_per_problem"].append(mean_pairwise(matrix))
-                results["problem_score"].append(problem_score(matrix))
-                results["matrices"].append(none_for_nan(matrix))
-        measured = [value for value in results["rpd_per_problem"] if value is not None]
-        if not return_matrices:
-            del results["matrices"]
-        return {
-            "rpd": sum(measured) / len(measured) if measured else None,
-            **results,
-            "num_problems": len(predictions),
-            "num_solutions": num_solutions,
-            "num_unsummarized": sum(reasons.values()),
-            "unsummarized_reasons": {str(reason): count for reason, count in reasons.items()},
-        }
-
-
-def _plain(value: Any) -> Any:
-    """Lists for tuples and arrays, so that one kind of container is left to check."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
-def _form_of(row: Any, where: str) -> str | None:
-    """`"pair"`, `"solutions"`, `"steps"`, or `None` for an empty group; refuses anything else."""
-    if isinstance(row, str):
-        return "pair"
-    solutions = row if isinstance(row, list) else [None]
-    if not solutions:
-        return None
-    if all(isinstance(solution, str) for solution in solutions):
-        return "solutions"
-    for solution in solutions:
-        steps = solution if isinstance(solution, list) else [None]
-        if not all(isinstance(step, str) for step in steps):
-            raise InputError(
-                f"{where} is {str(row)[:80]}; a row is a list of solution texts, a list of lists "
-                "of steps, or one solution text to compare with its reference"
-            )
-    return "steps"
-
-
-def _validated(predictions: Any, references: Any) -> tuple[list[Any], list[str], str]:
-    """Rows, one reference text per row, and their form; refuses the first row that is wrong."""
-    rows = _plain(predictions)
-    if not isinstance(rows, list) or not rows:
-        kind = "empty" if rows == [] else f"of the type {type(predictions).__name__}"
-        raise InputError(f"predictions are {kind}: pass a list with one group per problem")
-    forms = [_form_of(row, f"predictions[{index}]") for index, row in enumerate(rows)]
-    form = next((entry for entry in forms if entry is not None), "solutions")
-    for index, other in enumerate(forms):
-        if other not in ((form,) if form == "pair" else (None, form)):
-            raise InputError(
-                f"predictions[{index}] has the form {other or 'of an empty group'!r}, earlier rows "
-                f"the form {form!r}: use one form for all rows"
-            )
-    if references is None and form == "pair":
-        raise InputError(
-            "flat solution texts need references, the other solution of each pair; for groups pass "
-            "a list of lists"
-        )
-    references = [""] * len(rows) if references is None else _plain(references)
-    if not isinstance(references, list) or len(references) != len(rows):
-        raise InputError(f"{len(rows)} predictions need a list of as many references")
-    for index, reference in enumerate(references):
-        if not isinstance(reference, str):
-            raise InputError(f"references[{index}] is a text, not {type(reference).__name__}")
-        try:
-            json.dumps([rows[index], reference], ensure_ascii=False).encode()
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"row {index} holds the lone surrogate {error.object[error.start]!a}, which is no "
-                "text: decode the input with errors='replace'"
-            ) from None
-    return rows, references, form
+        options = {"summarizer": self.summarizer, "embedder": self.embedder, "ties": self.ties}
+        return compute_rpd(predictions, references, return_matrices=return_matrices, **options)

@@ -105,6 +105,31 @@ def test_score_names_its_distance_which_is_the_one_that_curate_goes_by(capsys, t
     assert curated.dataset[0]["problem_score"] == found[by_default]["problems"][0]["problem_score"]
 
 
+def test_strategies_of_labelled_solutions_are_counted_where_problems_admit_several(
+    capsys, tmp_path
+):
+    same = {**ROW, "problem": "And its square?", "strategies": ["factor"] * 3}
+    several = {**ROW, "strategies": ["factor", "draw", "factor"]}
+    rows = [row | {"correct": [True, True, False]} for row in (same, several)]
+    file = str(write_rows(tmp_path / "g.jsonl", rows))
+    found = {}
+    for least in ("0", "2"):
+        line = [file, "--json", "--embedder", "static", "--min-strategies", least]
+        assert main(["score", *line]) == 0
+        found[least] = json.loads(capsys.readouterr().out)
+    names = ("effective_strategies", "coverage@2", "distinct@2")
+    values = {n: [one[name]["value"] for name in names] for n, one in found.items()}
+    assert values == {"0": pytest.approx([1.5, 1.5, 7 / 6]), "2": pytest.approx([2, 2, 4 / 3])}
+    assert found["2"]["num_problems"] == found["2"]["effective_strategies"]["problems"] == 1
+    assert "too_few_strategies" in [reject["reason"] for reject in found["2"]["left_out"]]
+    # rpd curate leaves the same problem out, and its page shows the counts.
+    filters = ["--min-strategies", "2", "--num-solutions", "2", "--embedder", "static"]
+    assert main(["curate", file, *filters, "-o", str(tmp_path / "out")]) == 0
+    counted = json.loads((tmp_path / "out" / "manifest.json").read_text())["outcome"]
+    assert counted["problems_left_out"] == {"too_few_strategies": 1}
+    assert counted["strategy_counts"]["coverage@2"] == "1.500 [1.000, 2.000] over 2 problems"
+
+
 def test_right_solutions_alone_are_scored_where_a_reference_tells(capsys, tmp_path):
     wrong = "Add the coefficients and halve their sum. The answer is 7."
     file = write_rows(

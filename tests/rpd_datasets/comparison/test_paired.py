@@ -19,6 +19,7 @@ from parts.rows import read_lines, write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.comparison.paired import (
     APART,
+    COUNTS,
     STRATEGIES,
     TEXTS,
     Solved,
@@ -30,9 +31,9 @@ from rpd_datasets.comparison.paired import (
 )
 from rpd_datasets.comparison.side_by_side import plot
 from rpd_datasets.evaluation.results import Results
-from rpd_metric.distance.diversity import effective_number
 from rpd_metric.errors import InputError
 from rpd_metric.grading import mathematics
+from rpd_metric.statistics.strategy_counts import effective_number
 
 SETTINGS = {"temperature": 0.6, "solver": {"ask": {"template": "p"}}, "scorer": "math"}
 CHANCES = np.linspace(0.05, 0.9, 60)
@@ -171,6 +172,17 @@ def test_models_that_go_other_ways_are_told_apart_and_equal_ones_are_not():
     assert numbers == pytest.approx([0.326389, 0.297247, 0.355531, 0.002999], abs=2e-6)
     # As varied, each in its own way.
     assert found["other", STRATEGIES].p > 0.05
+    counts = {
+        one.figure: one for one in differences if (one.other, one.measure) == ("other", COUNTS)
+    }
+    assert [*counts] == ["coverage@2", "coverage@4", "distinct@1", "distinct@2", "distinct@4"]
+    wide = counts["coverage@4"]
+    shown = [[len(set(p.strategies[start:][:4])) for p in problems] for start in (0, 8)]
+    assert [wide.first, wide.second] == pytest.approx(list(map(np.mean, shown)))
+    assert wide.low < 0 < wide.high
+    assert wide.p is None
+    # Where all samples are right, wrong ones cannot tell the two counts apart.
+    assert counts["distinct@4"].second == wide.second
 
 
 FILLER = "Let us first read the task again, slowly and with care, as a good reader would. " * 3
@@ -366,9 +378,16 @@ def test_compare_prints_markdown_json_and_a_page(tmp_path, capsys):
     assert "<b>two" not in text
     assert "http" not in text.replace("http-equiv", "")
     assert main([*given[:3], "--json"]) == 0
-    *_, strategies, apart = json.loads(capsys.readouterr().out)["differences"]
-    assert (strategies["measure"], apart["measure"]) == (STRATEGIES, "apart")
-    assert [share["value"] for share in strategies["only"]] == [0, 0.5]
+    differences = {row["figure"]: row for row in json.loads(capsys.readouterr().out)["differences"]}
+    # Two of one's samples are two right ones; of two's four samples two are wrong.
+    distinct = differences["distinct@2"]
+    assert (distinct["first"], distinct["second"]) == pytest.approx((1, 1))
+    assert differences["coverage@2"]["second"] == 2
+    assert ">coverage@2<" in text
+    assert main([*given[:3], "--json", "--min-strategies", "3"]) == 0
+    few = json.loads(capsys.readouterr().out)["differences"]
+    assert {row["measure"] for row in few} == {"pass@k"}
+    assert [share["value"] for share in differences[STRATEGIES]["only"]] == [0, 0.5]
 
 
 def test_without_names_a_distance_is_compared_and_without_marks_all_solutions(tmp_path, capsys):

@@ -8,10 +8,18 @@ import shutil
 from pathlib import Path
 
 import pytest
-from huggingface_hub import HfApi, constants
+from huggingface_hub import (
+    EvalResultEntry,
+    HfApi,
+    constants,
+    eval_result_entries_to_yaml,
+    parse_eval_result_entries,
+)
 
 from parts.local_hub import TOKEN, Fault, LocalHub
 from rpd_datasets.cli import main
+from rpd_datasets.publish.eval_results import eval_entry, read_entries, write_entry
+from rpd_datasets.publish.model_card import NOT_EVALUATED
 from rpd_datasets.publish.publishable import publishable
 from rpd_datasets.publish.pushing import Pushed, push_folder
 from rpd_metric.errors import InputError, OutputError
@@ -244,20 +252,56 @@ def model(tmp_path):
 
 
 def test_a_model_is_published_without_its_checkpoints(hub, model):
-    (model / ".eval_results").mkdir()
-    (model / ".eval_results/aime24.yaml").write_text("- value: 1\n")
+    entry = eval_entry("MathArena/aime_2026:default", 41.67, "mean of 64 samples")
+    path = write_entry(model, entry)
+    assert path == model / ".eval_results/MathArena-aime_2026-default.yaml"
+    path.rename(path.with_stem("aime24"))
+    (model / "README.md").write_text(f"---\nlicense: mit\n---\n{NOT_EVALUATED}\n")
     pushed = push(hub, model, "ada/model")
 
     assert pushed.url == f"{hub.url}/ada/model"
     expected = {"README.md", "config.json", "model.safetensors", "tokenizer.json"}
     expected |= {".eval_results/aime24.yaml", ".gitattributes"}
-    assert set(hub.files("models/ada/model")) == expected
+    published = hub.files("models/ada/model")
+    assert set(published) == expected
+    assert b"- MathArena/aime_2026, default: 41.67 (mean of 64 samples)" in published["README.md"]
 
     # Saved again in shards: none of the old weights are left.
     (model / "model.safetensors").rename(model / "model-00001-of-00001.safetensors")
     shards = {"weight_map": {"weight": "model-00001-of-00001.safetensors"}}
     (model / "model.safetensors.index.json").write_text(json.dumps(shards))
     assert push(hub, model, "ada/model").deleted == ("model.safetensors",)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("value: 1", "is not a list of results"),
+        ("- value: 1", "entry has no dataset"),
+        ("- value: high\n  dataset: {id: a/b, task_id: c}", "value is 'high', not a float"),
+        ("- value: 1\n  dataset: {id: a/b}", "dataset has no task_id"),
+        ("- value: 1\n  dataset: {id: a/b, task_id: c, name: d}", "unknown key 'name'"),
+        ("- value: 1\n  dataset: {id: a/b, task_id: c}\n  source: {name: d}", "source has no url"),
+        ("- [", "is not YAML"),
+    ],
+)
+def test_a_result_that_the_hub_would_refuse_is_not_sent(model, written, said):
+    (model / ".eval_results").mkdir()
+    (model / ".eval_results/a.yaml").write_text(written)
+    with pytest.raises(InputError, match=said):
+        publishable(model)
+
+
+def test_a_result_is_what_the_clients_own_writer_makes_of_it(model):
+    """The format has no machine-readable schema: the Hub's client is the nearest to it."""
+    source = "https://example.org/log"
+    path = write_entry(model, eval_entry("a/b:c", 12.5, "n", source))
+    (entry,) = parse_eval_result_entries(read_entries(path))
+    assert entry == EvalResultEntry("a/b", "c", 12.5, source_url=source, notes="n")
+    assert eval_result_entries_to_yaml([entry]) == read_entries(path)
+    for task in ("a/b", "b:c", "a/b:c/d", ""):
+        with pytest.raises(InputError, match="name a benchmark of the Hub"):
+            eval_entry(task, 1, "")
 
 
 def test_a_model_must_be_whole(model):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -42,8 +41,6 @@ def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("home")
 def test_a_space_holds_metric_card_and_page_and_brings_the_package_along(capsys, tmp_path):
     folder = tmp_path / "space"
     assert main(["space", str(folder)]) == 0
@@ -101,11 +98,18 @@ def test_a_space_that_cannot_be_is_refused_in_one_line(tmp_path):
         write_space(tmp_path / "rpd.v2")
 
 
-def test_an_installed_copy_cannot_bring_itself_along(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "rpd_metric/metrics", tmp_path / "rpd_metric/metrics")
-    monkeypatch.setattr(space_files, "ROOT", tmp_path)
-    with pytest.raises(InputError, match="from a clone of the repository: run rpd space there"):
-        write_space(tmp_path / "space")
+@pytest.mark.usefixtures("home")
+def test_the_wheel_is_one_that_pip_installs_and_checks(tmp_path, monkeypatch):
+    """Without setuptools, as in a base install of Python 3.12."""
+    monkeypatch.setitem(sys.modules, "setuptools", None)
+    (wheel,) = write_space(tmp_path / "space").glob("*.whl")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*command, "--target", tmp_path / "target", wheel], check=True)
+    assert (tmp_path / "target" / "rpd_metric" / "distance" / "measured.json").is_file()
+    assert (tmp_path / "target" / "bin" / "rpd").is_file()
+    monkeypatch.setattr(metadata.Distribution, "discover", lambda **_: iter(()))
+    with pytest.raises(InputError, match="not installed: run pip install"):
+        write_space(tmp_path / "another")
 
 
 def test_text_is_shown_as_text_and_numbers_are_the_metrics():

@@ -14,7 +14,7 @@ from inspect_ai.model import ChatMessageUser, GenerateConfig, get_model
 from inspect_ai.scorer import SampleScore, Score
 
 from rpd_metric.errors import InputError
-from rpd_metric.metrics.inspect_extension import pass_at_k, rpd
+from rpd_metric.metrics.inspect_extension import pass_at_k, rpd, strategies
 
 
 def scores(marks: dict[str, str], texts: tuple[str, ...] = ()) -> list[SampleScore]:
@@ -48,6 +48,19 @@ def test_scores_on_a_scale_of_their_own_need_a_threshold():
     assert pass_at_k(right_score="8")(judged)["pass@1"] == 0.75
     with pytest.raises(InputError, match=r"\(8, 3, 9\) are neither right or wrong nor shares"):
         pass_at_k()(judged)
+
+
+def test_strategies_are_counted_by_labels_of_the_scores():
+    labelled = [
+        SampleScore(score=Score(value=mark, metadata={"strategy": label}), sample_id=name)
+        for name in "ab"
+        for mark, label in zip("CCIC", ("sums", "areas", "lines", "sums"), strict=True)
+    ]
+    figures = strategies()(labelled)
+    assert figures["effective_strategies"] == pytest.approx(1.8)
+    assert figures["coverage@2"] == pytest.approx(5 / 3)
+    assert figures["distinct@4"] == figures["distinct@4_high"] == 2
+    assert math.isnan(strategies(label="way")(labelled)["effective_strategies"])
 
 
 def test_rpd_is_of_the_right_solutions_of_each_problem():
