@@ -1,16 +1,10 @@
-"""How well does the grader agree with people? Prints the tables of docs/grading.md.
+"""How well does the grader agree with published labels? Prints tables of docs/grading.md.
 
-    python benchmarks/grading.py                           # the judged pairs
-    python benchmarks/grading.py --data ../shared/data     # published labels, too
+    python benchmarks/grading.py --data ../shared/data
 
-`answer_pairs.jsonl` has pairs of a reference and a response that a person judged, by form. Half of
-them were written before the grader was looked at, and it was never mended by them: the tables are
-about these. math-verify alone and lm-eval's rule for AIME judge the same pairs; for the latter,
-`pip install --no-deps lm-eval`.
-
-With `--data`, every labelled solution is graded as well. Each disagreement was read once by a
-person and is listed below with its class; one that is not listed is reported as unexplained and
-makes the script fail.
+Every labelled solution is graded. Each disagreement was read once by a person and is listed below
+with its class; one that is not listed is reported as unexplained and makes the script fail.
+`rpd compare-graders` prints the table of judged pairs.
 """
 
 from __future__ import annotations
@@ -20,15 +14,12 @@ import json
 import sys
 import time
 from collections import Counter
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from runpy import run_path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.mathematics import Grader
 
-PAIRS = Path(__file__).with_name("answer_pairs.jsonl")
 # Files, how a row's problem is called, and its columns: reference answer, solutions, labels.
 SETS = (
     (
@@ -137,71 +128,12 @@ def agreement(name: str, rows: list[Labelled], workers: int) -> bool:
     return not left
 
 
-def judged(half: str) -> list[dict[str, Any]]:
-    """The judged pairs of a half, `"held-out"` or `"open"`."""
-    rows = map(json.loads, PAIRS.read_text(encoding="utf-8").splitlines())
-    return [row for row in rows if row["half"] == half]
-
-
-def by_this_grader(rows: list[dict[str, Any]]) -> list[bool]:
-    """Which responses the grader accepts."""
-    with Grader(workers=2) as grader:
-        verdicts = grader.grade((row["reference"], row["response"]) for row in rows)
-        return [verdict is Verdict.CORRECT for verdict in verdicts]
-
-
-def by_math_verify(rows: list[dict[str, Any]]) -> list[bool]:
-    """The same for math-verify alone, with the reference in a box, which it reads best."""
-    from math_verify import parse, verify
-
-    return [verify(parse(rf"\boxed{{{row['reference']}}}"), parse(row["response"])) for row in rows]
-
-
-def by_lm_eval(rows: list[dict[str, Any]]) -> list[bool] | None:
-    """The same for lm-eval's rule for AIME; `None` where it is not installed."""
-    try:
-        rule = distribution("lm_eval").locate_file("lm_eval/tasks/aime/utils.py")
-    except PackageNotFoundError:
-        return None
-    grade = run_path(str(rule))["process_results"]
-    return [bool(grade({"answer": r["reference"]}, [r["response"]])["exact_match"]) for r in rows]
-
-
-GRADERS = {"this grader": by_this_grader, "math-verify": by_math_verify, "lm-eval": by_lm_eval}
-
-
-def mistakes(half: str) -> None:
-    """Print a table of wrong verdicts on judged pairs: false accepts / false rejects."""
-    rows = judged(half)
-    accepted = {name: grade(rows) for name, grade in GRADERS.items()}
-    known = {name: verdicts for name, verdicts in accepted.items() if verdicts is not None}
-    print(f"## The {half} pairs: false accepts / false rejects\n")
-    print(f"| form | right | wrong | {' | '.join(known)} |")
-    print("| --- | ---: | ---: |" + " ---: |" * len(known))
-    forms = list(dict.fromkeys(row["form"] for row in rows))
-    for form in (*forms, "all"):
-        here = [n for n, row in enumerate(rows) if form in (row["form"], "all")]
-        right = sum(rows[n]["right"] for n in here)
-        cells = []
-        for verdicts in known.values():
-            wrong = Counter(verdicts[n] for n in here if verdicts[n] != rows[n]["right"])
-            share = f" ({wrong[True] / len(here):.1%} / {wrong[False] / len(here):.1%})"
-            cells.append(f"{wrong[True]} / {wrong[False]}{share * (form == 'all')}")
-        print(f"| {form} | {right} | {len(here) - right} | {' | '.join(cells)} |")
-    for name in accepted.keys() - known.keys():
-        print(f"\n{name} is not installed.")
-    print()
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="the folder of published labels")
+    parser.add_argument("--data", type=Path, required=True, help="the published labels")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
-    mistakes("held-out")
-    if args.data is None:
-        return
     explained = [
         agreement(name, read(args.data / name, problem, columns), args.workers)
         for name, problem, columns in SETS

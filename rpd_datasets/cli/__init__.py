@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from rpd_datasets.cli import (
     compare,
+    compare_graders,
     compare_metrics,
     curate,
     judge,
@@ -30,7 +31,10 @@ from rpd_datasets.cli.arguments import Parser, with_config, worded_for
 from rpd_datasets.commands import run_command
 from rpd_metric import __version__
 
-COMMANDS = (curate, plan, score, compare, compare_metrics, report, judge, label, push, space)
+COMMANDS = (
+    *(curate, plan, score, compare, compare_metrics, compare_graders),
+    *(report, judge, label, push, space),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,8 +4,9 @@ Measure distances on rows with strategy labels (strategy_a and strategy_b, or st
 label writes them): AUROC over all pairs and within problems, the paper's success rate of the most
 diverse pair (Table 1), and the share of chosen triples with as many strategies as possible, with 95
 % intervals and paired differences to RPD. A column steps is measured beside the summarizer's steps.
+"controlled" names the packaged set of 48 problems whose wording misleads.
 
-Example: rpd compare-metrics labelled.jsonl --methods rpd strategy raw
+Example: rpd compare-metrics controlled --methods rpd strategy raw
 """
 
 from __future__ import annotations

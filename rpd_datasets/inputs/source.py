@@ -38,6 +38,8 @@ from rpd_metric.errors import InputError, check_least
 from rpd_metric.reasons import Reason
 
 IN_MEMORY = "a dataset in memory"
+# 48 packaged problems whose wording misleads about strategy.
+CONTROLLED = "controlled"
 # Rows looked at to tell the layout; JSON Lines may leave a column out of some rows.
 PEEK_ROWS = 32
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
@@ -231,8 +233,9 @@ def open_source(
     """Open an input and look at its first rows; the problems are read when it is iterated.
 
     Args:
-        source (`str`, `Path` or `datasets.Dataset`): `"sample"` (packaged), a file, a folder, a Hub
-            id or rows in memory. Local paths come before Hub ids.
+        source (`str`, `Path` or `datasets.Dataset`): `"sample"` or `"controlled"` (packaged), a
+            file, a folder, a Hub id or rows in memory. Local paths come before `"controlled"` and
+            Hub ids.
         scratch (`Path`): A folder for the file that joins the rows of a problem; it is reused when
             input and options are the same.
         on_reject (`Callable`): Receives every [`Rejected`] once, in the order of the input.
@@ -285,7 +288,7 @@ def open_rows(
     without: Sequence[str] = (),
     streaming: bool = True,
 ) -> RowSource:
-    """The rows of the packaged sample, a file, a folder, a dataset on the Hub or one in memory."""
+    """The rows of a packaged set, a file, a folder, a dataset on the Hub or one in memory."""
     if not isinstance(source, str | Path):
         return DatasetRows(source, name=name, without=without)
     source = str(source)
@@ -294,6 +297,9 @@ def open_rows(
     path = Path(source).expanduser()
     if path.exists():
         return LocalRows(path, name=source, split=spec.split, right_score=spec.right_score)
+    if source == CONTROLLED:
+        packaged = Path(__file__).parents[1] / "sets" / f"{CONTROLLED}.jsonl"
+        return LocalRows(packaged, name=source, split=spec.split)
     if file_kind(path) is None and HUB_ID.fullmatch(source):
         place: dict[str, Any] = {"config": spec.config_name, "split": spec.split}
         return HubRows(source, **place, revision=spec.revision, streaming=streaming)

@@ -20,7 +20,7 @@ from rpd_metric.grading.mathematics import Grader
 from rpd_metric.grading.mathematics_worker import compare
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
-PAIRS = Path(__file__).parents[3] / "benchmarks" / "answer_pairs.jsonl"
+PAIRS = Path(__file__).parents[3] / "rpd_datasets" / "sets" / "answer_pairs.jsonl"
 HANGS = r"\boxed{10^{10^{10}}}"
 
 

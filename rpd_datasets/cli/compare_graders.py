@@ -1,0 +1,48 @@
+"""`rpd compare-graders`: count what graders of answers get wrong.
+
+Grade the packaged pairs of a reference and a response, which a person judged, and count false
+accepts and false rejects by form. The 525 held-out pairs, the default, mended no grader of this
+package. Your own grader is a function of (reference, response), named as FILE.py:FUNCTION.
+
+Example: rpd compare-graders --graders rpd checks.py:check
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from rpd_datasets.cli.arguments import add_command
+from rpd_datasets.cli.output import print_json, print_table
+from rpd_datasets.judging.graders import ALL_FORMS, HALVES, MATH_VERIFY, OWN, mistakes, read_pairs
+
+
+def add_to(commands: Any) -> None:
+    """Add `rpd compare-graders`."""
+    add = add_command(commands, _compare, __doc__).add_argument
+    help = "rpd, math-verify, lm-eval (if installed), FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION"
+    add("--graders", nargs="+", default=[OWN, MATH_VERIFY], metavar="NAME", help=help)
+    add("--half", choices=HALVES, default=HALVES[0], help="which pairs to grade")
+
+
+def _compare(args: argparse.Namespace) -> None:
+    pairs = read_pairs(args.half)
+    found = {grader: mistakes(grader, pairs) for grader in dict.fromkeys(args.graders)}
+    if args.json:
+        results = [asdict(one) for by_form in found.values() for one in by_form]
+        print_json({"half": args.half, "pairs": len(pairs), "results": results})
+        return
+    rows = []
+    for by_grader in zip(*found.values(), strict=True):
+        first = by_grader[0]
+        row: dict[str, Any] = {"form": first.form, "right": first.right, "wrong": first.wrong}
+        for one in by_grader:
+            cell = f"{one.false_accepts} / {one.false_rejects}"
+            if one.form == ALL_FORMS:
+                shares = (count / len(pairs) for count in (one.false_accepts, one.false_rejects))
+                cell += " ({:.1%} / {:.1%})".format(*shares)
+            row[one.grader] = cell
+        rows.append(row)
+    print(f"{args.half} pairs: false accepts / false rejects")
+    print_table(rows)
