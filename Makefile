@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 DEMO := demo-output
 WORKERS ?= 2
 
-.PHONY: help demo test test-all test-lowest test-newest lint docs fresh dist bench bench-corpus distances teach pictures loop-strategies loop-gpu kill-loop real-servers grpo-vllm system clean
+.PHONY: help demo test test-all test-lowest test-newest lint docs fresh dist bench bench-corpus distances teach sets pictures loop-strategies loop-gpu kill-loop real-servers grpo-vllm system clean
 
 help:  ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -111,6 +111,10 @@ distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../
 teach: $(VENV)/installed  ## Teach the encoder of `taught` again, from ../shared/data (20 minutes)
 	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.teach
 
+sets: $(VENV)/light  ## Make the two sets to publish, in sets/, ready for rpd push
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt tabulate
+	$(BIN)/python -m benchmarks.sets.make sets
+
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report
 	PYTHONPATH=.:tests $(BIN)/python -m benchmarks.pictures
 
@@ -139,4 +143,4 @@ grpo-vllm: $(VENV)/installed  ## Run GRPO with real vLLM on this CPU, in an envi
 	    benchmarks/grpo_vllm.py build/models/SmolLM2-135M-Instruct --sync $$sync || exit; done
 
 clean:  ## Remove the environment and everything made here
-	rm -rf $(VENV) $(DEMO) $(DEMO).partial loop-strategies-output loop-gpu-kit build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(DEMO) $(DEMO).partial sets loop-strategies-output loop-gpu-kit build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

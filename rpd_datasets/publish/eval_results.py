@@ -16,6 +16,9 @@ from rpd_datasets.destination import whole_file
 from rpd_metric.errors import InputError, OutputError, first_line
 
 FOLDER = ".eval_results"
+# Of a dataset that is a benchmark: its tasks, to which results refer.
+BOARD = "eval.yaml"
+BENCHMARK_DOCS = "huggingface.co/docs/hub/eval-results#benchmark-datasets"
 Entry = dict[str, Any]
 # The keys of each part, and the required ones.
 ENTRY = {"dataset", "value", "verifyToken", "date", "source", "evaluation_framework", "notes"}
@@ -60,12 +63,7 @@ def write_entry(model: Path, entry: Entry) -> Path:
 
 def read_entries(path: Path) -> list[Entry]:
     """The results of a file. Raises [`InputError`] where the Hub would refuse it."""
-    import yaml
-
-    try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (ValueError, yaml.YAMLError) as error:
-        raise InputError(f"{path} is not YAML: {first_line(error)}") from error
+    entries = _read_yaml(path)
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} is not a list of results (huggingface.co/docs/hub/eval-results)")
     for entry in entries:
@@ -76,6 +74,25 @@ def read_entries(path: Path) -> list[Entry]:
     return entries
 
 
+def check_tasks(path: Path, configs: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse the `eval.yaml` of a benchmark whose tasks the Hub, or Inspect, would not find.
+
+    `configs` are those of the dataset's card.
+    """
+    board = _read_yaml(path)
+    tasks = board.get("tasks") if isinstance(board, dict) else None
+    if not isinstance(tasks, list) or not tasks or not board.get("name"):
+        raise InputError(f"{path} needs a name and a list of tasks: {BENCHMARK_DOCS}")
+    known = {(one["config_name"], part["split"]) for one in configs for part in one["data_files"]}
+    ids = [task.get("id") if isinstance(task, dict) else None for task in tasks]
+    if None in ids or len(set(ids)) < len(ids):
+        raise InputError(f"{path}: every task needs an id of its own")
+    for task in tasks:
+        place = task.get("config", "default"), task.get("split", "test")
+        if place not in known:
+            raise InputError(f"{path}: the card has no config {place[0]!r} with split {place[1]!r}")
+
+
 def results_text(paths: Iterable[Path]) -> str:
     """The results of a model's files, as a list for its card."""
     return "\n".join(
@@ -84,6 +101,15 @@ def results_text(paths: Iterable[Path]) -> str:
         for path in paths
         for entry in read_entries(path)
     )
+
+
+def _read_yaml(path: Path) -> Any:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError) as error:
+        raise InputError(f"{path} is not YAML: {first_line(error)}") from error
 
 
 def _check(

@@ -24,7 +24,7 @@ PRIVATE = {
     *("problems", "summarizer", "embedder", "chat_template_path", "logging_dir"),
     *("disable_tqdm", "use_cpu", "dry_run"),
 }
-# A push replaces it by the model's id.
+# A push replaces it by the repository's id.
 PLACE = "PATH_OR_ID"
 LOADERS = {"peft": "AutoPeftModelForCausalLM", "transformers": "AutoModelForCausalLM"}
 

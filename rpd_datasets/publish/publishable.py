@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from rpd_datasets.publish.eval_results import FOLDER, read_entries
+from rpd_datasets.publish.eval_results import BOARD, FOLDER, check_tasks, read_entries
 from rpd_datasets.publish.model_card import PRIVATE, is_local, public
 from rpd_metric.errors import InputError, first_line
 
@@ -15,6 +15,8 @@ RepoType = Literal["dataset", "model", "space"]
 
 NEEDED = ("README.md", "manifest.json")
 OPTIONAL = ("scores.jsonl", "rejects.jsonl", "report.html")
+# What a benchmark of the Hub has beside its data.
+BENCHMARK = ("LICENSE", "board.json", "croissant.json", "load.py")
 FIGURES = ("*.png", "*.svg")
 ADAPTER_CONFIG = "adapter_config.json"
 # What a recipe writes beside its weights: the options that made them.
@@ -62,7 +64,10 @@ def curated_files(folder: Path) -> dict[str, Path]:
             "that rpd curate wrote. Restore that card"
         )
     infos = {info["config_name"]: info for info in data["dataset_info"]}
-    paths = [folder / name for name in (*NEEDED, *OPTIONAL) if (folder / name).is_file()]
+    names = (*NEEDED, *OPTIONAL, *BENCHMARK, BOARD)
+    paths = [folder / name for name in names if (folder / name).is_file()]
+    if folder / BOARD in paths:
+        check_tasks(folder / BOARD, data["configs"])
     for config in data["configs"]:
         name = config["config_name"]
         wanted = sum(split["num_examples"] for split in infos[name]["splits"])

@@ -92,8 +92,14 @@ def push_folder(
     card = (folder / "README.md").read_text(encoding="utf-8")
     if results := results_text(folder / name for name in files if name.startswith(FOLDER)):
         card = card.replace(NOT_EVALUATED, results)
+    texts = {"README.md": card}
+    if isinstance(path := files.get("croissant.json"), Path):
+        texts[path.name] = path.read_text(encoding="utf-8")
     return publish(
-        lambda full_id: {**files, "README.md": card.replace(PLACE, full_id).encode()},
+        lambda full_id: {
+            **files,
+            **{name: text.replace(PLACE, full_id).encode() for name, text in texts.items()},
+        },
         repo_id,
         repo_type=repo_type,
         private=private,
