@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 from pathlib import Path
+from pkgutil import resolve_name
 
 import griffe
 from packaging.version import Version
@@ -16,6 +17,37 @@ from rpd_metric.reasons import Reason
 ROOT = Path(__file__).resolve().parents[1]
 # Not in constraints.txt: vLLM needs a GPU or a build of its own (`make grpo-vllm`).
 RUN = {"vllm": "0.30 (CPU)"}
+
+
+def on_env(env, config, files):
+    """Write each page as Markdown beside its HTML, and llms.txt, which lists them (llmstxt.org)."""
+    site = Path(config.site_dir)
+    site.mkdir(parents=True, exist_ok=True)
+    pages = {file.src_uri: file.page for file in files.documentation_pages()}
+    lines = [f"# {config.site_name}", "", f"> {config.site_description}"]
+    for section in config.nav:
+        ((title, entries),) = section.items()
+        lines += ["", f"## {title}", ""]
+        for entry in entries:
+            ((name, path),) = entry.items()
+            text = re.sub(r"(?m)^::: (\S+)$", _signature, pages[path].markdown)
+            (site / path).write_text(text, encoding="utf-8")
+            # The first paragraph that is no title, table, code or comment.
+            first = re.search(r"(?m)^(?![#|`<!\-\[*]).+(?:\n\S.+)*", text)
+            about = re.split(r"(?<=[.:])\s", " ".join(first[0].split()))[0] if first else ""
+            lines.append(f"- [{name}]({path}): {about}".rstrip(": "))
+    (site / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return env
+
+
+def _signature(match):
+    """A function or class of the API with its docstring, in the place of mkdocstrings' mark."""
+    found = resolve_name(match[1])
+    try:
+        parameters = inspect.signature(found) if callable(found) else ""
+    except ValueError:
+        parameters = ""
+    return f"## {match[1]}\n\n```py\n{match[1]}{parameters}\n```\n\n{inspect.getdoc(found) or ''}"
 
 
 def on_page_markdown(markdown, config, **_):

@@ -12,12 +12,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rpd_datasets.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-PAGES = sorted([README, *(ROOT / "docs").glob("*.md")])
+SKILL = ROOT / "rpd_datasets" / ".agents" / "skills" / "rpd" / "SKILL.md"
+PAGES = sorted([README, SKILL, *(ROOT / "docs").glob("*.md")])
 ALL_PAGES = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "AGENTS.md", ROOT / "recipes" / "README.md"]
 
 
@@ -64,8 +66,26 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "select_samples" in site("tutorial")
     assert "tiny/qwen3" in site("train")
     assert "num_problems" in site("api")
+    listed = re.findall(r"\]\((.+?)\): \S", (tmp_path / "llms.txt").read_text(encoding="utf-8"))
+    texts = {name: (tmp_path / name).read_text(encoding="utf-8") for name in listed}
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} == texts.keys()
+    assert "--num-solutions N" in texts["commands.md"]
+    assert "rpd_metric.compute_rpd(" in texts["api.md"]
+    assert not [name for name, text in texts.items() if "<!--" in text or "\n::: " in text]
     external = re.compile(r'<(?:script|img|link rel="stylesheet")[^>]+(?:src|href)="(?:https?:)?//')
     assert not [page for page in tmp_path.rglob("*.html") if external.search(page.read_text())]
+
+
+def test_the_skill_fits_the_format_of_agent_skills():
+    """agentskills.io: a name like its folder's, and when to use it."""
+    _, front, body = SKILL.read_text(encoding="utf-8").split("---\n", 2)
+    about = yaml.safe_load(front)
+    assert about["name"] == SKILL.parent.name
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", about["name"])
+    assert 0 < len(about["description"]) <= 1024
+    assert "Use when" in about["description"]
+    assert len(body.splitlines()) < 500
+    assert all(command.startswith("rpd ") for command in commands(body))
 
 
 def test_the_readme_is_short():
