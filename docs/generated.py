@@ -32,10 +32,11 @@ def on_env(env, config, files):
             ((name, path),) = entry.items()
             text = re.sub(r"(?m)^::: (\S+)$", _signature, pages[path].markdown)
             (site / path).write_text(text, encoding="utf-8")
-            # The first paragraph that is no title, table, code or comment.
-            first = re.search(r"(?m)^(?![#|`<!\-\[*]).+(?:\n\S.+)*", text)
-            about = re.split(r"(?<=[.:])\s", " ".join(first[0].split()))[0] if first else ""
-            lines.append(f"- [{name}]({path}): {about}".rstrip(": "))
+            # The first sentence of the first paragraph: no title, table, picture, list or code.
+            prose = re.sub(r"(?ms)^```.*?^```$", "", text).split("\n\n")
+            first = next(one for one in prose if re.match(r"[A-Z`]", one.strip()))
+            about = re.split(r"(?<=[.:?])\s", " ".join(first.split()))[0]
+            lines.append(f"- [{name}]({path}): {about}")
     (site / "llms.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return env
 

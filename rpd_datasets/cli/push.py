@@ -1,6 +1,6 @@
 """`rpd push`: publish a curated folder or a model on the Hub.
 
-Publish a folder that rpd curate made, or a model or adapter that a recipe made, in one commit. The
+Publish a folder that rpd curate or make sets made, or a model of a recipe, in one commit. The
 folder must be complete, and without secrets and local paths (the extra "secrets" adds several
 hundred rules). The token comes from HF_TOKEN or hf auth login. If large files cannot be sent, try
 HF_HUB_DISABLE_XET=1.
