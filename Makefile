@@ -111,8 +111,7 @@ distances: $(VENV)/installed  ## Print the tables of docs/distances.md, from ../
 teach: $(VENV)/installed  ## Teach the encoder of `taught` again, from ../shared/data (20 minutes)
 	HF_HUB_OFFLINE=1 $(BIN)/python -m benchmarks.teach
 
-sets: $(VENV)/light  ## Make the two sets to publish, in sets/, ready for rpd push
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt tabulate
+sets: $(VENV)/installed  ## Make the two sets to publish, in sets/, ready for rpd push
 	$(BIN)/python -m benchmarks.sets.make sets
 
 pictures: $(VENV)/installed system  ## Make the pictures of the docs from the demo and its report

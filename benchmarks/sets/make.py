@@ -99,13 +99,13 @@ def strategy_labels() -> tuple[Tables, dict[str, Lines]]:
         ("controlled", "test"): controlled,
     }
     uses = ("teaching a distance", "measuring", "measuring, harder")
-    lines = []
+    lines: Lines = []
     for ((config, split), rows), use in zip(tables.items(), uses, strict=True):
-        answers = [row["answer"] for row in pairs(rows)]
+        differ = [row["answer"] for row in pairs(rows)]
+        counts = f"{sum(differ):,} / {len(differ) - sum(differ):,}"
+        line = {"config": f"`{config}`", "split": f"`{split}`", "problems": f"{len(rows)}"}
         steps = "given" if "steps" in rows[0] else "none"
-        counts = f"{sum(answers):,} / {len(answers) - sum(answers):,}"
-        line = (f"`{config}`", f"`{split}`", f"{len(rows)}", counts, steps, use)
-        lines.append(dict(zip("abcdef", line, strict=True)))
+        lines.append({**line, "pairs": counts, "steps": steps, "use": use})
     tables["pairs", "test"] = pairs(written[::7])
     tables["controlled_pairs", "test"] = pairs(controlled)
     return tables, {
@@ -128,12 +128,12 @@ def grading_pairs() -> tuple[Tables, dict[str, Lines]]:
         ]
         for split, name_of in half.items()
     }
-    lines = []
+    lines: Lines = []
     for (_, split), of_split in tables.items():
         right = sum(row["right"] for row in of_split)
-        counts = (f"{len(of_split)}", f"{right}", f"{len(of_split) - right}")
+        counts = {"right": f"{right}", "wrong": f"{len(of_split) - right}"}
         use = "measuring graders" if split == "test" else "mending graders"
-        lines.append(dict(zip("abcde", (f"`{split}`", *counts, use), strict=True)))
+        lines.append({"split": f"`{split}`", "pairs": f"{len(of_split)}", **counts, "use": use})
     ask = "Does the final answer of the response equal the reference answer?"
     tables["judge", "test"] = [
         question(
