@@ -137,7 +137,7 @@ def compute_rpd(
                 reader = reader or load_summarizer(summarizer)
                 summaries = run(summaries_of(reader, problem, solutions))
             else:
-                summaries = [Summary(steps) for steps in solutions]
+                summaries = [Summary(tuple(steps)) for steps in solutions]
             groups.append([summary.steps for summary in summaries])
             num_solutions += len(solutions)
             reasons.update(

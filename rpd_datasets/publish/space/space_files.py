@@ -91,8 +91,12 @@ def _wheel() -> dict[str, bytes]:
         f"{about}/WHEEL": tag.encode(),
         "rpd_command.py": (ROOT / "rpd_command.py").read_bytes(),
     }
-    for name in ("METADATA", "entry_points.txt"):
-        files[f"{about}/{name}"] = (installed.read_text(name) or "").encode()
+    # A clone's own folder of metadata, which Python finds first there, calls METADATA "PKG-INFO".
+    texts = {
+        name: installed.read_text(name) for name in ("METADATA", "PKG-INFO", "entry_points.txt")
+    }
+    files[f"{about}/METADATA"] = (texts["METADATA"] or texts["PKG-INFO"] or "").encode()
+    files[f"{about}/entry_points.txt"] = (texts["entry_points.txt"] or "").encode()
     for path in chain.from_iterable((ROOT / package).rglob("*") for package in PACKAGES):
         if path.is_file() and "__pycache__" not in path.parts:
             files[path.relative_to(ROOT).as_posix()] = path.read_bytes()
