@@ -11,7 +11,8 @@ class Rejected:
     """One thing that was left out.
 
     Args:
-        stage (`str`): `"read"`, `"group"`, `"filter"`, `"steps"` or `"select"`.
+        stage (`str`): `"read"`, `"group"`, `"filter"`, `"steps"`, `"select"` or
+            `"export"`.
         reason (`str`): A short code that drops are counted by, e.g. `"missing_column"`.
         where (`str`): Its place in the input, e.g. `"solutions.jsonl:17"`.
         detail (`str`): One line for a person.

@@ -118,6 +118,10 @@ class Reason(StrEnum):
     NOT_DIVERSE = "not_diverse", "the problem is not among the diverse ones"
     NO_SOLUTIONS = "no_solutions", "no solution is left to choose from"
     SKIPPED = "skipped", "a person labelled nothing"
+    # Export.
+    NO_RIGHT_SOLUTION = "no_right_solution", "no solution was chosen, or is known to be right"
+    NO_WRONG_SOLUTION = "no_wrong_solution", "no solution is known to be wrong"
+    NOT_IN_FORMAT = "not_in_format", "the trainer's format cannot hold the conversation"
 
 
 _BACK = {

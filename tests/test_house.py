@@ -47,7 +47,7 @@ BASE = {
     f"rpd_datasets.{name}"
     for name in (
         *("problem", "rejects", "selection", "filters", "tokens", "sft", "config", "account"),
-        *("language", "messages"),
+        *("language", "messages", "preferences", "trainer_formats"),
         *("presets", "sample", "sets", "instructions", "commands", "options", "destination"),
     )
 }

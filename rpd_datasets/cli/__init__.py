@@ -19,6 +19,7 @@ from rpd_datasets.cli import (
     compare_graders,
     compare_metrics,
     curate,
+    export,
     judge,
     label,
     plan,
@@ -33,7 +34,7 @@ from rpd_metric import __version__
 
 COMMANDS = (
     *(curate, plan, score, compare, compare_metrics, compare_graders),
-    *(report, judge, label, push, space),
+    *(report, judge, label, export, push, space),
 )
 
 

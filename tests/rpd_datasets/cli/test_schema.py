@@ -48,6 +48,7 @@ LINES = {
     "report": ("curated",),
     "judge": ("sample", "--limit", "2", *SERVER),
     "label": ("sample", "--limit", "2", *SERVER, "--output", "labelled.jsonl"),
+    "export": ("a.jsonl", "--to", "dpo", "--output", "pairs"),
     "push": ("curated", "--dry-run"),
     "space": ("my-space",),
 }
