@@ -65,12 +65,12 @@ test-lowest: $(VENV)/installed  ## Run the core at the lowest versions of setup.
 
 NEWEST := build/newest
 NEWEST_TESTS := tests/recipes/test_configs.py tests/rpd_datasets/training/test_rewards.py \
-    tests/rpd_metric/metrics tests/rpd_datasets/evaluation tests/rpd_datasets/inputs/test_inspect_rows.py
-test-newest: $(VENV)/installed  ## Try the newest TRL, transformers and Inspect (needs a network)
+    tests/rpd_datasets/training/test_verifiers.py tests/rpd_metric/metrics tests/rpd_datasets/evaluation tests/rpd_datasets/inputs/test_inspect_rows.py
+test-newest: $(VENV)/installed  ## Try the newest TRL, transformers, Inspect and verifiers (needs a network)
 	$(BIN)/python benchmarks/resolution.py
 	$(BIN)/python -m uv venv --quiet --clear --python $(BIN)/python $(NEWEST)
 	$(BIN)/python -m uv pip install --quiet --python $(NEWEST) --upgrade \
-	    -e '.[training,inspect]' pytest pytest-asyncio hypothesis jsonschema
+	    -e '.[training,inspect,verifiers]' pytest pytest-asyncio hypothesis jsonschema
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(NEWEST)/bin/python -m pytest -q $(NEWEST_TESTS)
 
 lint: $(VENV)/installed  ## Check style and types

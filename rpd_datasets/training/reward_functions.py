@@ -14,7 +14,7 @@ from __future__ import annotations
 import atexit
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 from itertools import combinations
 from typing import Any
@@ -160,32 +160,24 @@ def diversity(
     completions: Sequence[Completion],
     answer: Sequence[str] | None = None,
     solution: Sequence[str] | None = None,
-    answers: Sequence[str] | None = None,
-    states: Sequence[Mapping[str, Any]] | None = None,
     log_metric: Log | None = None,
     **columns: Any,
 ) -> list[float]:
     """[`DiversityReward`] with its defaults, under a name for other people's trainers.
 
-    TRL passes all completions of a process with the columns of their rows, `verifiers` one group
-    with `answers` and `states`. The first of [`GROUP_IDS`] among the columns identifies a group, or
-    else the prompt.
+    TRL passes all completions of a process with the columns of their rows. The first of
+    [`GROUP_IDS`] among the columns identifies a group, or else the prompt.
 
     Raises:
         [`InputError`]: Answers are missing, or a group is split over processes.
     """
-    gold = next((column for column in (answer, solution, answers) if column is not None), None)
+    gold = solution if answer is None else answer
     if gold is None:
         raise InputError(
             "diversity counts among right answers only; give the rows a column answer or solution"
         )
     group = next((columns[name] for name in GROUP_IDS if columns.get(name) is not None), None)
-    if states is None:
-        refuse_split_groups(group or [text_of(prompt) for prompt in prompts])
-    elif group is None:
-        group = [
-            state.get("example_id", text_of(p)) for state, p in zip(states, prompts, strict=True)
-        ]
+    refuse_split_groups(group or [text_of(prompt) for prompt in prompts])
     # A solution ends in its answer.
     wanted = [final_answer(str(reference)) or str(reference) for reference in gold]
     return _default_reward()(prompts, completions, wanted, log_metric=log_metric, group=group)

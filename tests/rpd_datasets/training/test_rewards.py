@@ -124,10 +124,6 @@ def test_other_trainers_call_diversity_by_name_and_tell_groups_by_their_ids():
     assert min(one) > 0.1
     assert two[0] == two[1] > 0.1
     assert two[2:] == pytest.approx([0, 0], abs=1e-6)
-    # As a rubric of verifiers does, whose states name the example.
-    states = [{"example_id": n // 2} for n in range(4)]
-    rows = {"answers": ["55"] * 4, "states": states, "tasks": [None] * 4, "infos": [{}] * 4}
-    assert diversity(**asked, **rows, parser=None) == two
     with pytest.raises(InputError, match="a column answer or solution"):
         diversity(**asked)
 
