@@ -143,9 +143,15 @@ def primary(corners: Mapping[str, ByArm]) -> str:
     counts = " and ".join(f"{len(table)}" for table in gaps)
     inside = " and ".join(f"{100 * table.mean():+.1f}" for table in gaps)
     verdict = answer(gap) if min(map(len, gaps)) > 1 else "One seed is no answer yet"
+    good = interval(gaps[:1])
+    meaning = (
+        f"Within `{GOOD.name}`, RPD gains."
+        if good.low > 0
+        else f"That is a smaller loss, not a gain: within `{GOOD.name}` the difference is {points(good)}."
+    )
     return (
         f"{QUESTION}\n\n**{verdict}**: {points(gap)}. The two differences are {inside}, from "
-        f"{counts} seeds."
+        f"{counts} seeds. {meaning}"
     )
 
 
