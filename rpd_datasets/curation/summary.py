@@ -12,7 +12,7 @@ import numpy as np
 from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.provenance import Source
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.language import PROGRAM, written_in
+from rpd_datasets.language import PROGRAM, RUN, written_in
 from rpd_datasets.problem import UNNAMED, Problem
 from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.calibration import Calibration
@@ -184,7 +184,7 @@ class RunSummary:
             self.served[tuple(source)] += times
         written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.written.update(written)
-        self.num_mixed += len(set(written) - {"", PROGRAM}) > 1
+        self.num_mixed += len(set(written) - {"", PROGRAM, RUN}) > 1
         self.sorted_problems += bool(scored.strategy_names)
         if scored.ungrouped:
             self.ungrouped[scored.ungrouped] += 1
