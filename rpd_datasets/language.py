@@ -30,7 +30,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}|[\u3040-\u9fff]+")
 
 
 def written_in(text: str) -> str:
-    r"""The text's language by its ISO 639-1 code, `"program"`, `"run"`, or `""` where it has too few words.
+    r"""The text's language by its ISO 639-1 code, `"program"`, `"run"`, or `""` for too few words.
 
     >>> written_in("Addiert man die beiden Gleichungen, so bleibt $2x = 8$, also ist $x = 4$.")
     'de'

@@ -1,4 +1,4 @@
-"""Runs of agents as solutions: their actions, and where the runs of one task part.
+"""Runs of agents as solutions: their actions.
 
 A solution is a run if its messages call tools. Its actions then take the place of its text:
 distances compare them, and without a chat model they are its steps.
@@ -6,9 +6,7 @@ distances compare them, and without a chat model they are its steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import takewhile
-from typing import Any, NamedTuple
 
 from rpd_datasets.messages import Trajectory, trajectories_of
 from rpd_datasets.problem import Problem, each_solution
@@ -16,8 +14,6 @@ from rpd_metric.steps.actions import Call, actions
 
 # The column of the folder that a run worked in, as session files name it.
 FOLDER = "cwd"
-# What a run does that has no more actions.
-END = "ends"
 
 
 def actions_of(problem: Problem) -> list[list[str]]:
@@ -49,28 +45,3 @@ def _calls(row: Trajectory) -> list[Call]:
         for call in turn.get("tool_calls") or ()
     ]
     return [(str(function["name"]), function["arguments"]) for function in functions]
-
-
-class Parting(NamedTuple):
-    """Where runs part: how many actions they share, and who does what next."""
-
-    shared: list[str]
-    branches: list[tuple[str, list[int]]]  # an action, and the runs that take it
-
-
-def parting(runs: Sequence[Sequence[str]], among: Sequence[int]) -> Parting | None:
-    """Where runs part first; `None` if fewer than two of them have actions.
-
-    >>> parting([["look a", "edit a"], ["look a", "test"], ["look a"]], [0, 1, 2])
-    Parting(shared=['look a'], branches=[('edit a', [0]), ('test', [1]), ('ends', [2])])
-    """
-    indices = [index for index in among if runs[index]]
-    if len(indices) < 2:
-        return None
-    places = zip(*(runs[index] for index in indices), strict=False)
-    shared = [at[0] for at in takewhile(lambda at: len(set(at)) == 1, places)]
-    branches: dict[Any, list[int]] = {}
-    for index in indices:
-        rest = runs[index][len(shared) :]
-        branches.setdefault(rest[0] if rest else END, []).append(index)
-    return Parting(shared, [*branches.items()])

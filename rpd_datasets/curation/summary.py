@@ -148,6 +148,7 @@ class RunSummary:
 
     def add(self, problem: Problem, scored: Scored) -> None:
         """Take a problem in that was scored."""
+        written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.scores.append(
             ProblemScore(
                 key=problem.key,
@@ -159,7 +160,10 @@ class RunSummary:
                 mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
                 problem_score=scored.problem_score,
                 diverse=scored.diverse,
-                strategies=self.strategies(scored),
+                # No curve says what distances between runs of agents mean.
+                strategies=None
+                if RUN in written and not scored.strategies
+                else self.strategies(scored),
                 groups_auroc=scored.groups_auroc,
                 statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
             )
@@ -182,7 +186,6 @@ class RunSummary:
         self._count_steps(step for steps in scored.steps for step in steps)
         for *source, times in scored.served:
             self.served[tuple(source)] += times
-        written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.written.update(written)
         self.num_mixed += len(set(written) - {"", PROGRAM, RUN}) > 1
         self.sorted_problems += bool(scored.strategy_names)

@@ -19,29 +19,25 @@ Call = tuple[str, Any]  # the tool's name, and its arguments
 # An object is cut after so many characters: programs are passed as arguments, too.
 _LONGEST = 240
 
+
+def _by_word(kinds: Mapping[str, str]) -> dict[str, str]:
+    return {word: kind for kind, words in kinds.items() for word in words.split()}
+
+
 # The tools of Claude Code, Codex, SWE-agent, OpenHands and Inspect, by the end of their names.
-_TOOLS = {
-    **dict.fromkeys(
-        "read read_file view view_image open goto ls list_dir list_directory list_files "
-        "notebookread webfetch fetch".split(),
-        "look",
-    ),
-    **dict.fromkeys(
-        "grep glob grep_search file_search find_file search_dir search_file codebase_search "
-        "websearch web_search toolsearch".split(),
-        "search",
-    ),
-    **dict.fromkeys(
-        "edit write multiedit notebookedit write_file create create_file edit_file str_replace "
-        "insert replace delete_file".split(),
-        "edit",
-    ),
-    **dict.fromkeys("askuserquestion request_user_input ask_user".split(), "ask"),
-    **dict.fromkeys("python ipython execute_ipython_cell code_interpreter".split(), "run"),
-}
-_SHELLS = frozenset(
-    "bash shell sh exec_command shell_command local_shell execute_bash exec "
-    "bash_session run_command cmd_run terminal".split()
+_TOOLS = _by_word(
+    {
+        "look": "read read_file view view_image open goto ls list_dir list_directory list_files "
+        "notebookread webfetch fetch",
+        "search": "grep glob grep_search file_search find_file search_dir search_file "
+        "codebase_search websearch web_search toolsearch",
+        "edit": "edit write multiedit notebookedit write_file create create_file edit_file "
+        "str_replace insert replace delete_file",
+        "ask": "askuserquestion request_user_input ask_user",
+        "run": "python ipython execute_ipython_cell code_interpreter",
+        "shell": "bash shell sh exec_command shell_command local_shell execute_bash exec "
+        "bash_session run_command cmd_run terminal",
+    }
 )
 # One tool that views and edits files, by its argument `command`.
 _EDITORS = ("str_replace_editor", "str_replace_based_edit_tool", "text_editor")
@@ -52,23 +48,23 @@ _OBJECTS = (
 )
 _PLACES = ("path", "dir", "file_path", "file")
 
-_COMMANDS = {
-    **dict.fromkeys("cat head tail less more bat ls tree pwd wc stat file nl diff".split(), "look"),
-    **dict.fromkeys("grep egrep fgrep rg ag ack find fd locate which".split(), "search"),
-    **dict.fromkeys("tee touch mkdir rm mv cp patch chmod ln".split(), "edit"),
-}
+# "" are commands that only prepare others; a wrapper starts the command that follows it.
+_COMMANDS = _by_word(
+    {
+        "look": "cat head tail less more bat ls tree pwd wc stat file nl diff",
+        "search": "grep egrep fgrep rg ag ack find fd locate which",
+        "edit": "tee touch mkdir rm mv cp patch chmod ln",
+        "": "cd export set source . echo printf true sleep apply_patch for done fi esac { }",
+        "wrapper": "sudo time timeout env nohup command exec npx uv uvx poetry pipenv hatch bundle "
+        "do then else if while !",
+    }
+)
 _GIT = {
     **dict.fromkeys(("status", "diff", "show", "log", "blame", "ls-files"), "look"),
     **dict.fromkeys(("apply", "checkout", "restore", "stash", "mv", "rm"), "edit"),
     "grep": "search",
 }
 _WRITES = ("cat", "echo", "printf")
-# Commands that only prepare others, and what a shell's loops begin with.
-_SILENT = tuple(
-    "cd export set source . echo printf true sleep apply_patch for done fi esac { }".split()
-)
-_KEYWORDS = ("do", "then", "else", "if", "while", "!")
-_WRAPPERS = "sudo time timeout env nohup command exec npx uv uvx poetry pipenv hatch bundle".split()
 _OF_WRAPPER = re.compile(r"run|exec|-.*|[\d.]+[smh]?")
 _ASSIGNMENT = re.compile(r"\w+=")
 _TEST = re.compile(
@@ -121,7 +117,7 @@ def _actions(name: str, arguments: Any) -> Iterator[tuple[str, str]]:
     if patched:
         yield from (("edit", file) for file in patched)
         command = _PATCH.sub("", command)
-    if short in _SHELLS:
+    if _TOOLS.get(short) == "shell":
         yield from _shell(command)
     elif short in _EDITORS:
         yield "look" if values.get("command") == "view" else "edit", _object(values, _PLACES)
@@ -195,7 +191,7 @@ def _shell(command: str) -> Iterator[tuple[str, str]]:
             words, written, piped = [], "", False
         elif not piped:
             words.append(token)
-    if not seen and text and not text.startswith(_SILENT):
+    if not seen and text and _COMMANDS.get(text.split()[0]) != "":
         yield "run", text
 
 
@@ -212,7 +208,7 @@ def _program(words: list[str], written: str) -> tuple[str, str] | None:
     if _TEST.match(line):
         line = _MODULE.sub("", line)
         return "test", " ".join(word for word in line.split(" ") if not word.startswith("-"))
-    if program in _SILENT:
+    if _COMMANDS.get(program) == "":
         return None
     if program == "sed":
         in_place = any(word.startswith("-i") for word in rest)
@@ -237,7 +233,7 @@ def _unwrapped(words: list[str]) -> list[str]:
     """A command without the programs that only start it, and without its environment."""
     wrapped = False
     for place, word in enumerate(words):
-        starts = word in (*_WRAPPERS, *_KEYWORDS) or (wrapped and _OF_WRAPPER.fullmatch(word))
+        starts = _COMMANDS.get(word) == "wrapper" or (wrapped and _OF_WRAPPER.fullmatch(word))
         if not starts and not _ASSIGNMENT.match(word):
             return words[place:]
         wrapped = wrapped or bool(starts)
