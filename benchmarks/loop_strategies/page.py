@@ -147,7 +147,7 @@ def primary(corners: Mapping[str, ByArm]) -> str:
     meaning = (
         f"Within `{GOOD.name}`, RPD gains."
         if good.low > 0
-        else f"That is a smaller loss, not a gain: within `{GOOD.name}` the difference is {points(good)}."
+        else f"That is a smaller loss, not a gain: within `{GOOD.name}` it is {points(good)}."
     )
     return (
         f"{QUESTION}\n\n**{verdict}**: {points(gap)}. The two differences are {inside}, from "

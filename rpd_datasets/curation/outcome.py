@@ -22,7 +22,7 @@ from rpd_datasets.filters.answer_checks import (
     algebra_installed,
     too_many_unchecked,
 )
-from rpd_datasets.language import PROGRAM, kind_of
+from rpd_datasets.language import PROGRAM, RUN, kind_of
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.measured import NOT_MEASURED
@@ -86,7 +86,8 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     texts = kind_of(summary.written)
     # Groups that are not trusted select nothing.
     selected_by = chose if summary.untrusted and chose else config.solutions
-    sees = summary.evidence.describe(selected_by, texts)
+    # Of runs of agents, the figures of a distance that did not select are not measured either.
+    named = selected_by if chose else distance if texts == RUN else None
     both = [choice.distance for choice in summary.choices if None not in choice.distance]
     median_chosen = _median([chosen for chosen, _ in both])
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
@@ -98,7 +99,9 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     groups: dict[str, Any] = {
         "answers": _answers(summary),
         "better_than_random": better_than_random(*_measure(summary, config)),
-        "distance": {"name": selected_by, "sees": sees} if chose else {},
+        "distance": {"name": named, "sees": summary.evidence.describe(named, texts)}
+        if named
+        else {},
         # Over the chosen problems, of the mean between the chosen solutions of each.
         "median": {
             "of": distance,
@@ -225,7 +228,7 @@ def warnings(groups: Mapping[str, Any], summary: RunSummary, config: CurationCon
             f"{mixed:,} problems have solutions in several languages: distances there count "
             "language as well"
         )
-    known = [n for name, n in summary.written.items() if name not in ("", PROGRAM)]
+    known = [n for name, n in summary.written.items() if name not in ("", PROGRAM, RUN)]
     foreign = sum(known) - summary.written["en"]
     by_steps = _of_chat_steps(distance_of(config.solutions), config)
     compares = config.metrics and not by_steps  # a chat model's steps are in English

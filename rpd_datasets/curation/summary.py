@@ -12,7 +12,7 @@ import numpy as np
 from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.provenance import Source
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.language import PROGRAM, written_in
+from rpd_datasets.language import PROGRAM, RUN, written_in
 from rpd_datasets.problem import UNNAMED, Problem
 from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.calibration import Calibration
@@ -148,6 +148,7 @@ class RunSummary:
 
     def add(self, problem: Problem, scored: Scored) -> None:
         """Take a problem in that was scored."""
+        written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.scores.append(
             ProblemScore(
                 key=problem.key,
@@ -159,7 +160,10 @@ class RunSummary:
                 mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
                 problem_score=scored.problem_score,
                 diverse=scored.diverse,
-                strategies=self.strategies(scored),
+                # No curve says what distances between runs of agents mean.
+                strategies=None
+                if RUN in written and not scored.strategies
+                else self.strategies(scored),
                 groups_auroc=scored.groups_auroc,
                 statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
             )
@@ -182,9 +186,8 @@ class RunSummary:
         self._count_steps(step for steps in scored.steps for step in steps)
         for *source, times in scored.served:
             self.served[tuple(source)] += times
-        written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.written.update(written)
-        self.num_mixed += len(set(written) - {"", PROGRAM}) > 1
+        self.num_mixed += len(set(written) - {"", PROGRAM, RUN}) > 1
         self.sorted_problems += bool(scored.strategy_names)
         if scored.ungrouped:
             self.ungrouped[scored.ungrouped] += 1
