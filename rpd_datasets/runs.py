@@ -6,6 +6,7 @@ distances compare them, and without a chat model they are its steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 
 from rpd_datasets.messages import Trajectory, trajectories_of
@@ -45,3 +46,21 @@ def _calls(row: Trajectory) -> list[Call]:
         for call in turn.get("tool_calls") or ()
     ]
     return [(str(function["name"]), function["arguments"]) for function in functions]
+
+
+def parting(problem: Problem, among: Sequence[int]) -> str:
+    """After how many actions runs part, and how each goes on; "" for fewer than two runs."""
+    actions_by_solution = actions_of(problem)
+    runs = {index: run for index in among if (run := actions_by_solution[index])}
+    if len(runs) < 2:
+        return ""
+    columns = zip(*runs.values(), strict=False)
+    shared = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
+    branches: dict[str, list[str]] = {}
+    for index, run in runs.items():
+        branches.setdefault((*run[shared:], "the end")[0], []).append(str(index))
+    if len(branches) == 1:
+        return f"The runs have the same {shared} actions."
+    ways = "; ".join(f"{action}: {', '.join(indices)}" for action, indices in branches.items())
+    common = f"{shared} equal actions" if shared else "no equal action"
+    return f"After {common}, solutions go on with {ways}."

@@ -192,16 +192,16 @@ async def _score(
     runs = actions_of(problem)
     texts = ["\n".join(run) or text for run, text in zip(runs, problem.solutions, strict=True)]
     as_read = replace(problem, solutions=tuple(texts))
-    if filtered.kept and config.reads_steps:
+    if filtered.remaining and config.reads_steps:
         summaries = await summaries_of(
-            models.summarizer, problem.problem, [texts[index] for index in filtered.kept]
+            models.summarizer, problem.problem, [texts[index] for index in filtered.remaining]
         )
         if not asks_chat_model(config.summarizer):
             summaries = [
                 Summary(tuple(runs[index])) if runs[index] else summary
-                for index, summary in zip(filtered.kept, summaries, strict=True)
+                for index, summary in zip(filtered.remaining, summaries, strict=True)
             ]
-        for index, summary in zip(filtered.kept, summaries, strict=True):
+        for index, summary in zip(filtered.remaining, summaries, strict=True):
             asked_again += summary.asked_again
             repaired += summary.asked_again and summary.ok
             if summary.ok:
@@ -282,10 +282,10 @@ async def _filtered(
     if config.completeness == "llm" and filters.require_complete:
         # Which ends would be looked at, supposing that all are fine? The rest need no request.
         if_all_complete = run(_fine)
-        if not if_all_complete.kept:
+        if not if_all_complete.remaining:
             return if_all_complete
         with_copies = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
-        lengths = {problem.solutions[i]: with_copies.num_tokens[i] for i in with_copies.kept}
+        lengths = {problem.solutions[i]: with_copies.num_tokens[i] for i in with_copies.remaining}
         ends = {
             text: text_tail(text, TAIL_TOKENS, count_tokens, length)
             for text, length in lengths.items()
@@ -295,15 +295,15 @@ async def _filtered(
         unfinished = partial(_why, verdicts_on_ends, "completeness", Reason.INCOMPLETE)
 
     filtered = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
-    if filters.soundness == "llm" and filtered.kept:
+    if filters.soundness == "llm" and filtered.remaining:
         judge = models.required_judges().soundness
         arguments = await _each_once(
             lambda text: judge.judge(problem.problem, argument_of(text)),
-            (problem.solutions[index] for index in filtered.kept),
+            (problem.solutions[index] for index in filtered.remaining),
         )
         names = {True: "sound", False: "unsound", None: "no_verdict"}
         verdicts = tuple(
-            names[arguments[text].value] if index in filtered.kept else ""
+            names[arguments[text].value] if index in filtered.remaining else ""
             for index, text in enumerate(problem.solutions)
         )
         unsound = partial(_why, arguments, "argument", Reason.UNSOUND)

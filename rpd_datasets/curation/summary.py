@@ -75,8 +75,8 @@ def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
     among = range(len(scored.drop_reasons)) if among is None else among
 
     def known(values: Sequence[bool | None]) -> list[bool]:
-        found = [values[index] for index in among] if values else []
-        return [value for value in found if value is not None]
+        chosen = [values[index] for index in among] if values else []
+        return [value for value in chosen if value is not None]
 
     marks, agrees = known(scored.marks), known(scored.agrees)
     return Counter(
@@ -174,7 +174,11 @@ class RunSummary:
         self.unread += scored.unread[: EXAMPLES - len(self.unread)]
         self.soundness.update(filter(None, scored.soundness))
         self.marked_by[scored.marked_by] += 1
-        refused = [f"{one.reason}: {one.detail}" for one in scored.rejects if one.stage == "steps"]
+        refused = [
+            f"{reject.reason}: {reject.detail}"
+            for reject in scored.rejects
+            if reject.stage == "steps"
+        ]
         self.refused += refused[: EXAMPLES - len(self.refused)]
         accepted = sum(map(bool, scored.steps))
         self.steps.update(
@@ -213,10 +217,12 @@ class RunSummary:
 
         strategies: Both = self.strategies(scored, selected), None
         if scored.strategy_names:
-            groups = [one for one in scored.strategies if one is not None]
-            taken = [one for index in selected if (one := scored.strategies[index]) is not None]
+            groups = [strategy for strategy in scored.strategies if strategy is not None]
+            taken = [
+                strategy for index in selected if (strategy := scored.strategies[index]) is not None
+            ]
             strategies = len(set(taken)), _of_a_draw(groups, len(selected))
-            self.names.update(scored.strategy_names[one] for one in taken)
+            self.names.update(scored.strategy_names[strategy] for strategy in taken)
         distance = means(scored.matrix if config.reads_steps else scored.chosen_by)
         labelled: Both = None, None
         if labels is not None:

@@ -91,13 +91,13 @@ class InspectLog:
     def shortfall(self) -> str | None:
         """Why a log is not all of its evaluation, in one sentence; `None` where it is."""
         header = self.header
-        wanted = (header.eval.config.epochs or 1) * len(self.epochs)
-        if header.status == "success" and self.num_finished == wanted:
+        expected = (header.eval.config.epochs or 1) * len(self.epochs)
+        if header.status == "success" and self.num_finished == expected:
             return None
         why = f" ({first_line(Exception(header.error.message))})" if header.error else ""
         return (
             f"The log {self.path.name} {_STATUS[header.status]}{why}: {self.num_finished} of "
-            f"{wanted} samples are finished. `inspect eval-retry {self.path}` continues it"
+            f"{expected} samples are finished. `inspect eval-retry {self.path}` continues it"
         )
 
     def problems(self) -> Iterator[list[EvalSample]]:

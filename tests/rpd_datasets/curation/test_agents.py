@@ -10,6 +10,8 @@ from datasets import load_dataset
 
 from parts.rows import write_rows
 from rpd_datasets import CurationConfig, curate_dataset
+from rpd_datasets.problem import Problem
+from rpd_datasets.runs import parting
 from rpd_metric.steps.actions import actions
 
 TASK = "The test of add() fails. Repair it."
@@ -81,3 +83,7 @@ def test_runs_of_the_same_actions_are_near_whatever_they_say(tmp_path):
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert "not measured" in manifest["outcome"]["distance"]["sees"]
     assert "not measured" in (tmp_path / "out" / "README.md").read_text()
+    problem = Problem(row["problem"], tuple(row["solutions"]), row)
+    ways = "look src/add.py: 0, 1; search carry in docs: 2"
+    assert parting(problem, [0, 1, 2]) == f"After no equal action, solutions go on with {ways}."
+    assert parting(problem, [0, 1]) == "The runs have the same 3 actions."
