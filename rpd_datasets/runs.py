@@ -62,5 +62,5 @@ def parting(problem: Problem, among: Sequence[int]) -> str:
     if len(branches) == 1:
         return f"The runs have the same {shared} actions."
     ways = "; ".join(f"{action}: {', '.join(indices)}" for action, indices in branches.items())
-    common = f"{shared} equal actions" if shared else "no equal action"
+    common = f"{shared or 'no'} equal action{'s' * (shared != 1)}"
     return f"After {common}, solutions go on with {ways}."

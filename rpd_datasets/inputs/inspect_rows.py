@@ -28,6 +28,7 @@ from rpd_datasets.messages import (
     as_json,
     make_trajectory,
     messages_of,
+    solution_text,
 )
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, first_line, needs_extra
@@ -186,8 +187,12 @@ def _row(
             yield Rejected("read", Reason.FAILED_EPOCH, where, detail)
             continue
         texts = solution_texts(sample.messages, sample.output)
-        solutions += texts
-        rows += _trajectories(sample, len(texts))
+        whole = _trajectories(sample, len(texts))
+        solutions += [
+            text if row is None else solution_text(row["completion"])
+            for row, text in zip(whole, texts, strict=True)
+        ]
+        rows += whole
         stops = [choice.stop_reason for choice in sample.output.choices]
         ends += [*stops, *(None for _ in texts)][: len(texts)]
         # A score is of the first choice.

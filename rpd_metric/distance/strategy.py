@@ -104,6 +104,8 @@ def taught(evidence: Evidence) -> Matrix:
     """
     parts = zip(TAUGHT_SHARES, taught_parts(evidence), strict=True)
     distances: Matrix = np.sum([share * part for share, part in parts], axis=0)
+    texts = ["".join(pieces) for pieces in evidence.texts["taught"]]
+    distances[np.equal.outer(texts, texts)] = 0  # without expressions, they would be apart
     return half_linked(distances)
 
 
