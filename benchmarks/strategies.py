@@ -313,13 +313,15 @@ def labelled_pairs(sets: Sequence[Problems], method: Method) -> tuple[Array, Arr
     return distances, different
 
 
-def curves(sets: Mapping[str, Problems], embedder: str) -> list[Calibration]:
+def curves(
+    sets: Mapping[str, Problems], methods: Sequence[Method], embedder: str
+) -> list[Calibration]:
     """The curves of distances whose words hold on every set, fitted to all; prints what each curve
     says, how far off it is on each set with the fit to the others, and the share of pairs of
     another strategy where it says one method, and where it says another.
     """
     rows, accepted = [], []
-    for source, distance in CURVES:
+    for source, distance in methods:
         method = (source, distance)
         fitted = fit_curve(*(pairs := labelled_pairs(list(sets.values()), method)))
         intercept, slope = (round(parameter, 3) for parameter in fitted)
@@ -437,7 +439,10 @@ def main() -> None:
     )
     if args.picture:
         draw(shown, args.picture)
-    fitted = curves(sets, args.embedder)
+    fitted = curves(sets, CURVES, args.embedder)
+    # Of `taught` without what taught it.
+    apart = {name: problems for name, problems in shown.items() if name != "train"}
+    fitted += curves(apart, [TAUGHT], args.embedder)
     if args.write_curves:
         table = EvidenceTable(curves=tuple(fitted)).as_dict()
         args.write_curves.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
