@@ -55,8 +55,8 @@ PROMPT = "complete the square, compare coefficients, solve for x. " * 143
 
 def running(url: str) -> float:
     """How many requests a vLLM server works on, by its own count."""
-    found = RUNNING.search(httpx2.get(f"{url}/metrics").text)
-    return float(found[1]) if found else 0.0
+    gauge = RUNNING.search(httpx2.get(f"{url}/metrics").text)
+    return float(gauge[1]) if gauge else 0.0
 
 
 def stand_in(pipe: Connection, slots: int) -> None:
@@ -115,8 +115,8 @@ async def by_flow(args: argparse.Namespace, way: str) -> None:
     with tempfile.TemporaryDirectory() as folder, ReplyStore(Path(folder, "replies")) as store:
         chat: Any = load_chat(f"openai:{args.url}/v1#{args.model}")
         flow = Flow(chat, options, store=store)
-        asked = requests(args, way)
-        async for _ in run_bounded(asked, flow, max_in_flight=4 * args.slots):
+        work = requests(args, way)
+        async for _ in run_bounded(work, flow, max_in_flight=4 * args.slots):
             pass
 
 
@@ -125,7 +125,7 @@ async def by_semaphore(args: argparse.Namespace, way: str) -> None:
     places = asyncio.Semaphore(args.slots)
     client = openai.AsyncOpenAI(base_url=f"{args.url}/v1", api_key="none", timeout=None)
 
-    async def one(request: ChatRequest) -> None:
+    async def answer(request: ChatRequest) -> None:
         async with places:
             await client.chat.completions.create(
                 model=args.model,
@@ -134,7 +134,7 @@ async def by_semaphore(args: argparse.Namespace, way: str) -> None:
             )
 
     async with client:
-        await asyncio.gather(*(one(request) for request in requests(args, way)))
+        await asyncio.gather(*(answer(request) for request in requests(args, way)))
 
 
 async def measured(args: argparse.Namespace, work: Awaitable[None]) -> dict[str, float]:
@@ -154,14 +154,14 @@ def row_of(args: argparse.Namespace, way: str) -> dict[str, object]:
     """One way's figures."""
     work = by_semaphore if way == "semaphore" else by_flow
     began, cpu = time.perf_counter(), time.process_time()
-    found = asyncio.run(measured(args, work(args, way)))
+    figures = asyncio.run(measured(args, work(args, way)))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     return {
         "way": way,
         "seconds": round(seconds, 2),
         "requests/s": round(args.requests / seconds, 2),
-        "slots busy": round(found["busy"], 3),
-        "refused": found["refused"],
+        "slots busy": round(figures["busy"], 3),
+        "refused": figures["refused"],
         "CPU ms/request": round(1000 * cpu / args.requests, 2),
     }
 

@@ -212,10 +212,12 @@ class InstantChat:
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """The summary of the labelled solution in a prompt, as the prompt asks for it."""
         # The label is in the first request; the others ask once more for what was refused.
-        found = LABEL.search("\n".join(one["content"] for one in request.messages))
-        assert found is not None, "every solution of the corpus carries its label"
-        steps = self.corpus.steps(int(found[2]), int(found[1]))
-        listed = [{"step_title": one.split(",")[0][:40], "step_description": one} for one in steps]
+        label = LABEL.search("\n".join(step["content"] for step in request.messages))
+        assert label is not None, "every solution of the corpus carries its label"
+        steps = self.corpus.steps(int(label[2]), int(label[1]))
+        listed = [
+            {"step_title": step.split(",")[0][:40], "step_description": step} for step in steps
+        ]
         body = json.dumps({"logical_steps": listed}, indent=2)
         text = f"It has {len(steps)} phases; the middle ones carry it.\n\n//boxed{body}"
         return ChatReply(text, "stop", prompt_tokens=900, completion_tokens=150)
@@ -307,21 +309,21 @@ def main() -> None:
         corpus = Corpus(problems, options.characters)
         with tempfile.TemporaryDirectory() as name:
             alone(corpus.write, Path(name) / "corpus.parquet")
-            found = alone(curate, corpus, Path(name), options.summarizer)
-        each = found["cpu"] / problems
+            figures = alone(curate, corpus, Path(name), options.summarizer)
+        each = figures["cpu"] / problems
         first = first or each
         rows.append(
             {
-                "problems": f"{found['problems']:,}",
-                "usable solutions": f"{found['usable']:,} of {problems * SOLUTIONS:,}",
-                "seconds": f"{found['seconds']:.0f}",
-                "problems/s": f"{problems / found['seconds']:.0f}",
+                "problems": f"{figures['problems']:,}",
+                "usable solutions": f"{figures['usable']:,} of {problems * SOLUTIONS:,}",
+                "seconds": f"{figures['seconds']:.0f}",
+                "problems/s": f"{problems / figures['seconds']:.0f}",
                 "CPU ms per problem": f"{1000 * each:.1f}",
                 "against the first size": f"{each / first:.2f}",
-                "peak MB": f"{found['peak'] / 2**20:.0f}",
-                "distinct steps": f"{found['encoded']:,}",
-                "minilm for these, s": f"{found['encoded'] * text['seconds']:,.0f}",
-                "CPU / minilm's": f"{found['cpu'] / (found['encoded'] * text['cpu']):.1%}",
+                "peak MB": f"{figures['peak'] / 2**20:.0f}",
+                "distinct steps": f"{figures['encoded']:,}",
+                "minilm for these, s": f"{figures['encoded'] * text['seconds']:,.0f}",
+                "CPU / minilm's": f"{figures['cpu'] / (figures['encoded'] * text['cpu']):.1%}",
             }
         )
     print(

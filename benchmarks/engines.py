@@ -65,11 +65,11 @@ def main() -> None:
     count = parser.parse_args().problems
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder:
-        one = write_problems(Path(folder, "one.jsonl"), 1)
+        single = write_problems(Path(folder, "one.jsonl"), 1)
         many = write_problems(Path(folder, "many.jsonl"), count)
         first = None
         for name, options in ENGINES.items():
-            start, whole = seconds(one, options), seconds(many, options)
+            start, whole = seconds(single, options), seconds(many, options)
             first = first or whole
             times = {"start": f"{start:.1f}", "seconds": f"{whole:.1f}"}
             rows.append({"engine": name, **times, "this process / engine": f"{first / whole:.2f}"})

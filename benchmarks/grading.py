@@ -118,8 +118,8 @@ def agreement(name: str, rows: list[Labelled], workers: int) -> bool:
     for title, (right, text, members) in CLASSES.items():
         here = [pair for pair in left if (pair[0].problem, pair[0].index) in members]
         if here:
-            said = ", ".join(sorted({verdict.value for _, verdict in here}))
-            print(f"| {title} | {len(here)} | {said} | {right} | {text} |")
+            names = ", ".join(sorted({verdict.value for _, verdict in here}))
+            print(f"| {title} | {len(here)} | {names} | {right} | {text} |")
         left = [pair for pair in left if pair not in here]
     for row, verdict in left:
         place = f"{row.problem}, solution {row.index}"

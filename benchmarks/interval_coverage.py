@@ -102,7 +102,7 @@ def coverage(population: str, *, problems: int, repeats: int, seed: int) -> dict
     counts = rng.binomial(64, draw_chances(POPULATIONS[population], rng, (problems, repeats)))
     values = np.moveaxis(_tables(64)[:, counts], 0, -1)  # problem, benchmark, k
     ours, band = gaffke(values)
-    found: dict[str, Floats] = {}
+    hits: dict[str, Floats] = {}
     for name, (low, high) in {
         "t": student(values),
         "Wilson": wilson(values.mean(axis=0), problems),
@@ -110,9 +110,9 @@ def coverage(population: str, *, problems: int, repeats: int, seed: int) -> dict
         "band": band,
     }.items():
         held = (low <= truth + 1e-9) & (high >= truth - 1e-9)
-        found[name] = (held.all(axis=1) if name == "band" else held).mean(axis=0)
-        found[f"width {name}"] = (high - low).mean(axis=0)
-    return found
+        hits[name] = (held.all(axis=1) if name == "band" else held).mean(axis=0)
+        hits[f"width {name}"] = (high - low).mean(axis=0)
+    return hits
 
 
 def gaffke(values: Floats) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -190,7 +190,7 @@ def table_alarms(*, problems: int, repeats: int) -> float:
     for _ in range(3):
         chances = draw_chances(EVEN, rng, (problems, repeats))
         values = [_tables(64)[:, rng.binomial(64, chances)] for _ in range(6)]
-        rows += [p_values(np.moveaxis(found - values[0], 0, -1))[1] for found in values[1:]]
+        rows += [p_values(np.moveaxis(value - values[0], 0, -1))[1] for value in values[1:]]
     lowest = [min(map(min, holm_rows(table.tolist()))) for table in np.stack(rows, axis=1)]
     return float(np.mean([p < 0.05 for p in lowest]))
 
@@ -230,12 +230,12 @@ def way_alarms(
             )
             for name, counts, drawn in zip("ab", right.tolist(), samples, strict=True)
         ]
-        told = {
+        alarms = {
             APART if gap.measure == TEXTS else gap.measure
             for gap in compare({"A": results}, {"A": solved})
             if gap.measure != PLACEBO and gap.p is not None and gap.p < 0.05
         }
-        for name in told | ({"any"} if told else set()):
+        for name in alarms | ({"any"} if alarms else set()):
             called[name] += 1
     return {name: count / repeats for name, count in called.items()}
 
@@ -312,17 +312,17 @@ def main() -> None:
     print("| ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: |")
     bands = []
     for problems in SIZES:
-        found = []
+        means = []
         for name in POPULATIONS:
             # In blocks, which bound the memory.
             seeds = range(repeats // 100)
             blocks = [coverage(name, problems=problems, repeats=100, seed=seed) for seed in seeds]
-            found.append({key: np.mean([one[key] for one in blocks], axis=0) for key in blocks[0]})
-        bands += [float(one["band"]) for one in found]
+            means.append({key: np.mean([row[key] for row in blocks], axis=0) for key in blocks[0]})
+        bands += [float(row["band"]) for row in means]
         for place, k in enumerate(KS):
-            held = {key: [float(one[key][place]) for one in found] for key in METHODS}
+            held = {key: [float(row[key][place]) for row in means] for key in METHODS}
             worst = list(POPULATIONS)[int(np.argmin(held["here"]))]
-            widths = [float(np.mean([one[f"width {key}"][place] for one in found])) for key in held]
+            widths = [float(np.mean([row[f"width {key}"][place] for row in means])) for key in held]
             cells = _cells([min(shares) for shares in held.values()])
             print(f"| {problems} | {k} | {cells} | {worst} | {_cells(widths)} |", flush=True)
     print(f"\nThe band over all k holds them all in {_cells([min(bands)])} % or more.")

@@ -15,8 +15,8 @@ from tabulate import tabulate
 def machine(packages: Sequence[str] = ()) -> str:
     """One line: cores, processor, Python and the versions of some packages."""
     cpuinfo = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    model = found[1] if found else platform.machine()
+    match = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
+    model = match[1] if match else platform.machine()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     versions = [f"{name} {version(name)}" for name in packages]
     return ", ".join([f"{cores} cores, {model}", f"Python {platform.python_version()}", *versions])

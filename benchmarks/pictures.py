@@ -49,8 +49,8 @@ def words_of(printed: str) -> str:
     """The demo's words, without colours and bars, and without where it wrote."""
     plain = Text.from_ansi(printed).plain
     lines = [re.sub(r" ?━+ ", "", line).rstrip() for line in plain.splitlines()]
-    kept = [line for line in lines if not line.startswith(("Written to ", "Next: "))]
-    return "\n".join(kept).strip() + "\n"
+    shown = [line for line in lines if not line.startswith(("Written to ", "Next: "))]
+    return "\n".join(shown).strip() + "\n"
 
 
 def terminal_page(printed: str) -> str:

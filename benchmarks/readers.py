@@ -65,11 +65,11 @@ def load_cases(folder: Path) -> list[Case]:
             reply = replies[name, row["problem_id"]]
             group_of = dict(zip(reply["order"], reply["groups"], strict=True))
             solutions, steps = row["solutions"], row["steps"]
-            found = distance_matrices(["strategy"], row["problem"], solutions, steps, encoder)
+            matrices = distance_matrices(["strategy"], row["problem"], solutions, steps, encoder)
             recorded = [group_of.get(at) for at in range(len(solutions))]
             words = [len(text.split()) for text in solutions]
             kind = "controlled" if name == "controlled" else "natural"
-            cases.append(Case(kind, row["strategy_a"], recorded, words, found["strategy"]))
+            cases.append(Case(kind, row["strategy_a"], recorded, words, matrices["strategy"]))
     return cases
 
 
@@ -94,8 +94,8 @@ def pairs_apart(groups: Groups) -> list[bool | None]:
 
 def kappa(sorted_into: Sequence[Groups], cases: Sequence[Case]) -> float:
     """Of all pairs, against the labels."""
-    apart = [one for groups in sorted_into for one in pairs_apart(groups)]
-    labels = [bool(one) for case in cases for one in pairs_apart(case.meant)]
+    apart = [verdict for groups in sorted_into for verdict in pairs_apart(groups)]
+    labels = [bool(verdict) for case in cases for verdict in pairs_apart(case.meant)]
     return float(agreement(labels, apart)["kappa"])
 
 
@@ -147,12 +147,14 @@ def main() -> None:
                 rngs = [
                     random.Random(f"{kind} {strength} {seed}") for seed in range(2 * args.seeds)
                 ]
-                found = [[read(case, kind, strength, rng) for case in cases] for rng in rngs]
-                means = np.mean([figures(groups, cases) for groups in found[: args.seeds]], axis=0)
+                readings = [[read(case, kind, strength, rng) for case in cases] for rng in rngs]
+                means = np.mean(
+                    [figures(groups, cases) for groups in readings[: args.seeds]], axis=0
+                )
                 values = dict(zip(names, (f"{mean:.2f}" for mean in means), strict=True))
                 rows.append({"reader": kind, "wrong": strength} | values)
                 shares = np.zeros(3)
-                for case, *both in zip(cases, *found[:2], strict=True):
+                for case, *both in zip(cases, *readings[:2], strict=True):
                     meant = pairs_apart(case.meant)
                     parted = [None if None in pair else pair for pair in zip(*both, strict=True)]
                     for at, groups in enumerate((both[0], join_groups(*both)[0], parted)):

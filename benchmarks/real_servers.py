@@ -92,7 +92,7 @@ class Trial:
                 time.sleep(0.5)
                 seen.append(running(self.chat) / SLOTS)
             messages.seek(0)
-            said = messages.read()
+            output = messages.read()
         row = {
             "run": label,
             "exit": process.returncode,
@@ -104,12 +104,12 @@ class Trial:
             ("new tokens", r"and ([\d,]+) new tokens"),
             ("looped", r"([\d,]+) replies looped"),
         ):
-            found = re.search(pattern, said)
-            row[name] = found[1] if found else None
+            match = re.search(pattern, output)
+            row[name] = match[1] if match else None
         self.rows.append(row)
         print(row, file=sys.stderr, flush=True)  # the table comes at the end, minutes later
         # The error comes before the line that names the command's help.
-        error = " ".join(said.strip().splitlines()[-2:]) if process.returncode else ""
+        error = " ".join(output.strip().splitlines()[-2:]) if process.returncode else ""
         if error:
             self.note(f"{label}: {error}")
         return error
@@ -119,8 +119,8 @@ class Trial:
         self.run(label, self.command(name, *options))
         manifest = self.folder / name / "manifest.json"
         if manifest.exists():
-            found = json.loads(manifest.read_text())["outcome"]
-            self.note(f"{label}: {json.dumps([found['steps'], found['strategies']])}")
+            outcome = json.loads(manifest.read_text())["outcome"]
+            self.note(f"{label}: {json.dumps([outcome['steps'], outcome['strategies']])}")
 
     def killed(self, label: str, name: str) -> None:
         """A run killed twice and gone on; compared with an undisturbed one from its replies.
@@ -145,14 +145,14 @@ class Trial:
         self.note(f"{label}: {compared}")
 
 
-def same(one: Path, other: Path) -> str:
+def same(first: Path, second: Path) -> str:
     """Whether two runs left the same files with the same bytes.
 
     Where nothing could be chosen that is what they rejected, with the reasons.
     """
     pattern = "**/*"
-    if not one.exists() and not other.exists():
-        one, other = (folder.with_name(f"{folder.name}.partial") for folder in (one, other))
+    if not first.exists() and not second.exists():
+        first, second = (folder.with_name(f"{folder.name}.partial") for folder in (first, second))
         pattern = "rejects-*.jsonl"
     left, right = (
         {
@@ -160,7 +160,7 @@ def same(one: Path, other: Path) -> str:
             for file in folder.glob(pattern)
             if file.is_file()
         }
-        for folder in (one, other)
+        for folder in (first, second)
     )
     if not left or left != right:
         unequal = [name for name in left | right if left.get(name) != right.get(name)]
@@ -253,8 +253,8 @@ def in_process(vllm: Path, model: Path, folder: Path) -> str:
         text=True,
         check=False,
     )
-    said = [line for line in done.stdout.splitlines() if line.startswith("in process")]
-    return said[0] if said else f"in process: FAILED\n{done.stderr[-2000:]}"
+    lines = [line for line in done.stdout.splitlines() if line.startswith("in process")]
+    return lines[0] if lines else f"in process: FAILED\n{done.stderr[-2000:]}"
 
 
 def main() -> None:

@@ -85,14 +85,14 @@ def watch(page: Path, profile: Path) -> dict[str, Any]:
             time.sleep(0.2)
         queries = [f"problem {number}:" for number in range(SEARCHES // 2)]
         queries += ["eta", "sho", "no such words", "an in", *("tea" for _ in range(6))]
-        found = [window.execute_async_script(DRAWN, "search", query) for query in queries]
+        times = [window.execute_async_script(DRAWN, "search", query) for query in queries]
         window.execute_async_script(DRAWN, "search", "")
         opened = [window.execute_async_script(DRAWN, "open", place) for place in range(8)]
         return {
             "list": reached["list"],
             "texts": reached["texts"],
-            "search": median(found),
-            "slowest search": max(found),
+            "search": median(times),
+            "slowest search": max(times),
             "open": median(opened),
         }
 

@@ -38,11 +38,13 @@ PYTHONS = ("3.11", "3.12", "3.13")
 SHOWN = ("datasets", "huggingface-hub", "evaluate", "numpy", "pyarrow")
 
 
-def resolved(wanted: str, *options: str | Path, python: str = "3.12") -> tuple[dict[str, str], str]:
+def resolved(
+    requirements: str, *options: str | Path, python: str = "3.12"
+) -> tuple[dict[str, str], str]:
     """The versions of an environment with what is wanted, or what prevents it."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", *options]
     command += ["--no-annotate", "--python-version", python, "--python-platform", "linux", "-"]
-    done = subprocess.run(command, input=wanted, capture_output=True, text=True, cwd="/")
+    done = subprocess.run(command, input=requirements, capture_output=True, text=True, cwd="/")
     versions = dict(re.findall(r"^([\w.-]+)==(\S+)", done.stdout, re.M))
     return versions, " ".join(done.stderr.split())
 
@@ -55,28 +57,30 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     failed = False
     for name in names or BESIDE:
-        versions, said = resolved(f"rpd-metric @ file://{ROOT}\n{name}\n")
+        versions, error = resolved(f"rpd-metric @ file://{ROOT}\n{name}\n")
         failed |= not versions
-        found = versions.get(name, "-") if versions else f"does not resolve: {said}"
+        version = versions.get(name, "-") if versions else f"does not resolve: {error}"
         rows.append(
-            {"beside": name, "version": found} | {one: versions.get(one, "-") for one in SHOWN}
+            {"beside": name, "version": version}
+            | {package: versions.get(package, "-") for package in SHOWN}
         )
     print(markdown(rows))
     for extra in () if names else metadata("rpd-metric").get_all("Provides-Extra", ()):
         for python in PYTHONS:
-            wanted = f"rpd-metric[{extra}] @ file://{ROOT}\n"
-            versions, said = resolved(wanted, "-c", ROOT / "constraints.txt", python=python)
+            requirement = f"rpd-metric[{extra}] @ file://{ROOT}\n"
+            versions, error = resolved(requirement, "-c", ROOT / "constraints.txt", python=python)
             failed |= not versions
-            print(f"[{extra}] on {python}: {'resolves' if versions else said}")
+            print(f"[{extra}] on {python}: {'resolves' if versions else error}")
     rows = []
     for name, extra in {} if names else MOVING.items():
         newest = resolved(name, "--no-deps")[0].get(name, "-")
-        wanted = f"rpd-metric[{extra}] @ file://{ROOT}\n{name}=={newest}\n"
-        versions, said = resolved(wanted)
+        requirement = f"rpd-metric[{extra}] @ file://{ROOT}\n{name}=={newest}\n"
+        versions, error = resolved(requirement)
         failed |= not versions
         tried = {"newest": f"{name} {newest}", "beside": f"[{extra}]"}
         rows.append(
-            tried | {one: versions.get(one, said or "-") for one in ("transformers", "trl")}
+            tried
+            | {package: versions.get(package, error or "-") for package in ("transformers", "trl")}
         )
     if rows:
         print(markdown(rows))

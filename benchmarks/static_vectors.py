@@ -50,7 +50,7 @@ def single_pieces(model: MiniLM, count: int) -> Any:
     """The model's vector of each word piece alone."""
     with torch.inference_mode():
         parts = torch.arange(count).split(128)
-        return torch.cat([model([[CLS, one, SEP] for one in part.tolist()]) for part in parts])
+        return torch.cat([model([[CLS, piece, SEP] for piece in part.tolist()]) for part in parts])
 
 
 def unlabelled(folder: Path) -> list[str]:
@@ -66,17 +66,17 @@ def unlabelled(folder: Path) -> list[str]:
             if key(row) not in held:
                 texts.add(row["problem"])
                 read = READINGS["pieces"](row["problem"], row["solutions"], ())
-                texts.update(text for found in read for text in found)
+                texts.update(text for solutions in read for text in solutions)
     drawn = sorted(texts)
     random.Random(0).shuffle(drawn)
     return drawn[:FITTED]
 
 
-def distilled(model: MiniLM, tokenizer: Tokenizer, texts: list[str], wanted: Any) -> Any:
+def distilled(model: MiniLM, tokenizer: Tokenizer, texts: list[str], targets: Any) -> Any:
     """The vectors, as float32."""
     torch.manual_seed(0)
-    directions = np.linalg.eigh(np.cov(wanted.T))[1][:, ::-1][:, :WIDTH].astype(np.float32)
-    goal = torch.tensor(wanted @ directions)
+    directions = np.linalg.eigh(np.cov(targets.T))[1][:, ::-1][:, :WIDTH].astype(np.float32)
+    goal = torch.tensor(targets @ directions)
     start = single_pieces(model, tokenizer.get_vocab_size()).numpy()
     start = (start - start[FIRST_WORD:].mean(0)) @ directions
     chance = 1 / np.maximum(np.arange(len(start)) - FIRST_WORD + 1, 1)
@@ -89,7 +89,7 @@ def distilled(model: MiniLM, tokenizer: Tokenizer, texts: list[str], wanted: Any
     for epoch in range(EPOCHS):
         total = 0.0
         for batch in torch.randperm(len(texts)).split(256):
-            rows = [pieces[one] for one in batch.tolist()]
+            rows = [pieces[index] for index in batch.tolist()]
             starts = torch.tensor([0, *map(len, rows[:-1])]).cumsum(0)
             means = table(torch.cat(rows), starts)
             loss = (1 - torch.nn.functional.cosine_similarity(means, goal[batch])).sum()
@@ -127,11 +127,11 @@ def main() -> None:
     minilm = load_embedder("minilm")
     texts = unlabelled(args.data)
     if args.make:
-        wanted = minilm.encode(texts)
+        targets = minilm.encode(texts)
         tokenizer = Tokenizer.from_file(str(minilm_path() / "tokenizer.json"))
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        write(distilled(MiniLM(minilm_path()), tokenizer, texts, wanted), tokenizer)
+        write(distilled(MiniLM(minilm_path()), tokenizer, texts, targets), tokenizer)
     some = texts[:500]
     rates = [f"{name} {speed(load_embedder(name), some):,.0f}" for name in ("minilm", "static")]
     print(f"Texts a second of processor time, one thread, pieces of 40 words: {', '.join(rates)}")

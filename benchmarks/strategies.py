@@ -129,15 +129,15 @@ def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
     assert labels is not None, "every row needs strategy labels"
     problem, solutions = row["problem"], row["solutions"]
     kinds = ("statement", "pieces", "methods", "text", *DISTANCES["taught"].reads)
-    found = {"": gather(kinds, problem, solutions, None, encoder)}
+    matrices = {"": gather(kinds, problem, solutions, None, encoder)}
     summaries = run(ExtractiveSummarizer().summarize(problem, solutions))
     sources = {"extractive": [list(summary.steps) for summary in summaries]}
     if "steps" in row:
         sources["LLM"] = row["steps"]
     for source, steps in sources.items():
         read = gather(("steps",), problem, solutions, steps, encoder)
-        found[source] = found[""].joined(read)
-    return Case(row, labels, found)
+        matrices[source] = matrices[""].joined(read)
+    return Case(row, labels, matrices)
 
 
 def part_of_taught(method: Method, evidence: Evidence) -> Array:
@@ -181,10 +181,12 @@ class Problems:
         for part in (ENCODER, EXPRESSIONS):
             self.matrices[part] = [part_of_taught(part, case.evidence[""]) for case in cases]
         if self.groups:
-            found = list(zip(self.groups, self.matrices[STRATEGY], strict=True))
-            self.matrices[GROUPS] = [group_distances(a.groups, 0 * b) for a, b in found]
-            self.matrices[GROUPS_THEN_DISTANCE] = [group_distances(a.groups, b) for a, b in found]
-        self.several = np.array([any(one for *_, one in case.labels.pairs()) for case in cases])
+            grouped = list(zip(self.groups, self.matrices[STRATEGY], strict=True))
+            self.matrices[GROUPS] = [group_distances(a.groups, 0 * b) for a, b in grouped]
+            self.matrices[GROUPS_THEN_DISTANCE] = [group_distances(a.groups, b) for a, b in grouped]
+        self.several = np.array(
+            [any(differs for *_, differs in case.labels.pairs()) for case in cases]
+        )
 
     def pairs(self, method: Method, reading: str = "") -> tuple[list[Array], list[Array]]:
         """Per problem, the distances of the labelled pairs, and whether they differ; of programs
@@ -196,11 +198,11 @@ class Problems:
             labelled = case.labels.pairs()
             if reading:
                 languages = case.row["languages"]
-                one = reading == "one language"
+                same_language = reading == "one language"
                 labelled = [
                     (i, j, differs)
                     for i, j, differs in labelled
-                    if (languages[i] == languages[j]) == (one and differs)
+                    if (languages[i] == languages[j]) == (same_language and differs)
                 ]
             distances.append(np.array([matrix[i, j] for i, j, _ in labelled], dtype=float))
             different.append(np.array([differs for *_, differs in labelled], dtype=bool))
@@ -236,7 +238,9 @@ class Problems:
             )
             scores = np.array(values, dtype=float)
         else:
-            scores = np.array([problem_score(one) for one in self.matrices[method]], dtype=float)
+            scores = np.array(
+                [problem_score(distances) for distances in self.matrices[method]], dtype=float
+            )
         # Each problem as one labelled pair of its own.
         wins = count_wins(scores[:, None], self.several[:, None])
         return {"ranking": pooled_auroc(wins, self.weights)}
@@ -259,17 +263,17 @@ def print_figures(sets: Mapping[str, Problems], figure: str) -> None:
         gain = dict(row)
         for name, problems in sets.items():
             known = method in problems.matrices
-            found = getattr(problems, figure)(method) if known else {}
+            estimates = getattr(problems, figure)(method) if known else {}
             others = getattr(problems, figure)(STRATEGY)
             for measure, reference in others.items():
                 column = f"{name} {measure}"
-                row[column] = f"{estimate(found[measure])}" if known else "-"
-                gap = estimate(found[measure] - reference) if known else None
+                row[column] = f"{estimate(estimates[measure])}" if known else "-"
+                gap = estimate(estimates[measure] - reference) if known else None
                 gain[column] = "-" if gap is None else format(gap, "+.3f")
         values.append(row)
         gains.append(gain)
     if figure == "triples":
-        chances = {f"{name} triples": f"{one.triples_by_chance()}" for name, one in sets.items()}
+        chances = {f"{name} triples": f"{part.triples_by_chance()}" for name, part in sets.items()}
         values.append({"distance": "by chance"} | chances)
     print(f"{markdown(values)}\n\nMinus `strategy`, LLM steps, paired by problem:\n")
     print(markdown([gain for gain in gains if gain["distance"] != _name(STRATEGY)]), "\n")
@@ -278,14 +282,17 @@ def print_figures(sets: Mapping[str, Problems], figure: str) -> None:
 def print_without_steps(seventh: Problems, programs: Problems) -> None:
     """AUROCs where no chat model wrote steps, those of programs in three readings."""
     columns = [("held-back seventh", seventh, ""), ("programs", programs, "")]
-    columns += [(f"programs, {one}", programs, one) for one in ("two languages", "one language")]
+    columns += [
+        (f"programs, {languages}", programs, languages)
+        for languages in ("two languages", "one language")
+    ]
     rows = []
     for method in METHODS:
         if method in programs.matrices:
             row: dict[str, object] = {"distance": _name(method)}
             for name, problems, reading in columns:
-                for measure, found in problems.aurocs(method, reading).items():
-                    row[f"{name} {measure}"] = f"{estimate(found)}"
+                for measure, values in problems.aurocs(method, reading).items():
+                    row[f"{name} {measure}"] = f"{estimate(values)}"
             rows.append(row)
     print(f"{markdown(rows)}\n")
 
@@ -299,38 +306,42 @@ def _name(method: Method) -> str:
 
 def labelled_pairs(sets: Sequence[Problems], method: Method) -> tuple[Array, Array]:
     """The distances of all labelled pairs of these sets, and whether they differ."""
-    found = [problems.pairs(method) for problems in sets]
+    pairs = [problems.pairs(method) for problems in sets]
     distances, different = (
-        np.concatenate([one for lists in found for one in lists[at]]) for at in (0, 1)
+        np.concatenate([part for lists in pairs for part in lists[at]]) for at in (0, 1)
     )
     return distances, different
 
 
-def curves(sets: Mapping[str, Problems], embedder: str) -> list[Calibration]:
+def curves(
+    sets: Mapping[str, Problems], methods: Sequence[Method], embedder: str
+) -> list[Calibration]:
     """The curves of distances whose words hold on every set, fitted to all; prints what each curve
     says, how far off it is on each set with the fit to the others, and the share of pairs of
     another strategy where it says one method, and where it says another.
     """
-    rows, found = [], []
-    for source, distance in CURVES:
+    rows, accepted = [], []
+    for source, distance in methods:
         method = (source, distance)
         fitted = fit_curve(*(pairs := labelled_pairs(list(sets.values()), method)))
-        intercept, slope = (round(one, 3) for one in fitted)
+        intercept, slope = (round(parameter, 3) for parameter in fitted)
         steps = CURVE_STEPS[source]
         curve = Calibration(distance, embedder, steps, intercept, slope, len(pairs[0]))
         errors = []
         for name, problems in sets.items():
-            fit = fit_curve(*labelled_pairs([sets[one] for one in sets if one != name], method))
+            fit = fit_curve(
+                *labelled_pairs([sets[known] for known in sets if known != name], method)
+            )
             other = replace(curve, intercept=fit[0], slope=fit[1])
             distances, labels = labelled_pairs([problems], method)
-            errors.append(calibration_error([other.chance(one) for one in distances], labels))
-        shares = [said_of(curve, *labelled_pairs([one], method)) for one in sets.values()]
+            errors.append(calibration_error([other.chance(value) for value in distances], labels))
+        shares = [said_of(curve, *labelled_pairs([problems], method)) for problems in sets.values()]
         if all(same < SAME and other > OTHER for same, other in shares):
-            found.append(replace(curve, error=round(max(errors), 3)))
+            accepted.append(replace(curve, error=round(max(errors), 3)))
         rows.append(
             {
                 "distance": _name(method),
-                **{f"{one}": f"{curve.chance(one):.2f}" for one in SHOWN},
+                **{f"{value}": f"{curve.chance(value):.2f}" for value in SHOWN},
                 f"error on {', '.join(sets)}": ", ".join(f"{error:.3f}" for error in errors),
                 "differ where it says one method; another": ", ".join(
                     f"{same:.2f}; {other:.2f}" for same, other in shares
@@ -338,18 +349,18 @@ def curves(sets: Mapping[str, Problems], embedder: str) -> list[Calibration]:
             }
         )
     print(f"{curve.pairs} labelled pairs.\n\n{markdown(rows)}\n")
-    return found
+    return accepted
 
 
 def said_of(curve: Calibration, distances: Array, different: Array) -> tuple[float, float]:
     """The shares that differ in strategy among pairs of which a curve says one method, and among
     those of which it says another; 0 and 1 where it says so of hardly any.
     """
-    words = np.array([curve.phrase(one) for one in distances])
-    one = np.char.endswith(words, " the same method")
+    words = np.array([curve.phrase(value) for value in distances])
+    same = np.char.endswith(words, " the same method")
     other = np.char.endswith(words, " another method")
     return (
-        float(different[one].mean()) if one.sum() >= FEW else 0.0,
+        float(different[same].mean()) if same.sum() >= FEW else 0.0,
         float(different[other].mean()) if other.sum() >= FEW else 1.0,
     )
 
@@ -366,8 +377,10 @@ def draw(sets: Mapping[str, Problems], path: Path) -> None:
     for shift, (name, colour) in enumerate(
         (("natural", "#4477aa"), ("dev", "#66ccee"), ("controlled", "#ee6677"))
     ):
-        found = [estimate(sets[name].aurocs(method)["pooled"]) for method in drawn]
-        values = np.array([[one.value, one.low, one.high] for one in found], dtype=float)
+        estimates = [estimate(sets[name].aurocs(method)["pooled"]) for method in drawn]
+        values = np.array(
+            [[auroc.value, auroc.low, auroc.high] for auroc in estimates], dtype=float
+        )
         heights = np.arange(len(drawn)) + 0.22 * (shift - 1)
         errors = np.abs(values[:, 1:] - values[:, :1]).T
         axes.errorbar(values[:, 0], heights, xerr=errors, fmt="o", ms=5, color=colour, label=name)
@@ -426,9 +439,12 @@ def main() -> None:
     )
     if args.picture:
         draw(shown, args.picture)
-    found = curves(sets, args.embedder)
+    fitted = curves(sets, CURVES, args.embedder)
+    # Of `taught` without what taught it.
+    apart = {name: problems for name, problems in shown.items() if name != "train"}
+    fitted += curves(apart, [TAUGHT], args.embedder)
     if args.write_curves:
-        table = EvidenceTable(curves=tuple(found)).as_dict()
+        table = EvidenceTable(curves=tuple(fitted)).as_dict()
         args.write_curves.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
 
 

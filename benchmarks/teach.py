@@ -89,11 +89,11 @@ class Problem:
         # The statement belongs to no solution; shorter texts first.
         texts = [(self.count, problem)]
         texts += [(place, text) for place, pieces in enumerate(read) for text in pieces]
-        found = sorted(((owner, model.pieces(text)) for owner, text in texts), key=_length)
-        self.owner = torch.tensor([owner for owner, _ in found])
-        self.lengths = [len(pieces) for _, pieces in found]
+        owned = sorted(((owner, model.pieces(text)) for owner, text in texts), key=_length)
+        self.owner = torch.tensor([owner for owner, _ in owned])
+        self.lengths = [len(pieces) for _, pieces in owned]
         with torch.inference_mode():
-            self.rows = torch.cat([model.hidden([pieces], frozen) for _, pieces in found])
+            self.rows = torch.cat([model.hidden([pieces], frozen) for _, pieces in owned])
         evidence: Evidence = gather(("expressions",), problem, solutions, None, model)
         table = np.concatenate(evidence.vectors["expressions"])
         self.expressions = torch.tensor(expression_distances(table)).float()
@@ -168,11 +168,11 @@ class Upper(torch.nn.Module):
         nearest = torch.stack(
             [cosines[:, owner == other].amax(1) for other in range(problem.count)], dim=1
         )
-        asked = belongs.T @ (1 - nearest)
+        directed = belongs.T @ (1 - nearest)
         means = belongs.T @ vectors
         centred = functional.normalize(means - CENTRE * means.mean(0), dim=1)
         parts = (
-            (asked + asked.T) / 2,
+            (directed + directed.T) / 2,
             1 - centred @ centred.T,
             problem.expressions.to(vectors.device),
         )
@@ -182,8 +182,8 @@ class Upper(torch.nn.Module):
         """Cross-entropy of the pairs, and the ranking of the different above the same."""
         losses = []
         with torch.autocast(self.curve.device.type, torch.bfloat16):
-            found = self.vectors(problems)
-        for problem, vectors in zip(problems, found, strict=True):
+            encoded = self.vectors(problems)
+        for problem, vectors in zip(problems, encoded, strict=True):
             distances = self.distances(problem, vectors)[problem.first, problem.second]
             odds = self.curve[0] * distances + self.curve[1]
             different = problem.different.to(odds.device)

@@ -82,7 +82,7 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
         )
         expected = curate("plain", recorded)
         texts = list(dict.fromkeys(text for call in recorded.calls for text in call))
-        found = curate("ours", ours)  # draws figures once, too, so that fonts are read
+        figures = curate("ours", ours)  # draws figures once, too, so that fonts are read
 
         def encoder() -> None:
             for call in recorded.calls:
@@ -103,13 +103,13 @@ def measure(source: str, problems: int, rounds: int) -> dict[str, Any]:
                 cpu[way] = min(cpu[way], time.process_time() - spent)
         tokens = plain.tokenizer(texts, truncation=True, max_length=plain.max_seq_length)
     return {
-        "problems": len(found),
+        "problems": len(figures),
         "texts": len(texts),
         "tokens": sum(map(len, tokens["input_ids"])),
         "cpu": cpu,
         "wall": wall,
-        "equal_choices": sum(found[name] == expected.get(name) for name in found),
-        "equal_order": list(found) == list(expected),
+        "equal_choices": sum(figures[name] == expected.get(name) for name in figures),
+        "equal_order": list(figures) == list(expected),
     }
 
 
@@ -125,8 +125,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     about = machine(["torch", "sentence-transformers"])
-    found = measure(options.source, options.problems, options.rounds)
-    cpu, wall = found["cpu"], found["wall"]
+    figures = measure(options.source, options.problems, options.rounds)
+    cpu, wall = figures["cpu"], figures["wall"]
     table: list[dict[str, object]] = [
         {
             "way": way,
@@ -137,11 +137,11 @@ def main() -> None:
         for way in WAYS
     ]
     print(
-        f"{about}; minilm, {found['problems']} problems, {found['texts']:,} distinct texts, "
-        f"{found['tokens']:,} tokens\n\n{markdown(table)}\n\n"
+        f"{about}; minilm, {figures['problems']} problems, {figures['texts']:,} distinct texts, "
+        f"{figures['tokens']:,} tokens\n\n{markdown(table)}\n\n"
         f"encode / encoder: {cpu['encode'] / cpu['encoder']:.2f}. Equal choices in "
-        f"{found['equal_choices']} of {found['problems']} problems, problems in "
-        f"{'the same' if found['equal_order'] else 'another'} order"
+        f"{figures['equal_choices']} of {figures['problems']} problems, problems in "
+        f"{'the same' if figures['equal_order'] else 'another'} order"
     )
 
 

@@ -120,12 +120,12 @@ def _run(args: argparse.Namespace) -> None:
     args.output = args.log = args.output or f"evaluations/{slug}/{args.benchmark}"
     check_output(Path(args.output), _log_names)
     of_task = ("data", "prompt", "grader", "unsafe")
-    task = TASKS[find_benchmark(args.benchmark).name](**_given(args, of_task))
+    task = TASKS[find_benchmark(args.benchmark).name](**_options(args, of_task))
     task.metadata = {**(task.metadata or {}), "runs": args.runs, "name": args.name}
     model, model_args = model_name(args.model)
     more: dict[str, Any] = {}
     if model.startswith("rpd/"):
-        model_args |= _given(args, ("thinking", "device", "dtype"))
+        model_args |= _options(args, ("thinking", "device", "dtype"))
     if args.stop and model.startswith(("vllm/", "sglang/")):
         # These drop special tokens before they look for a stop.
         more["extra_body"] = {"skip_special_tokens": False}
@@ -144,7 +144,7 @@ def _run(args: argparse.Namespace) -> None:
                 max_retries=5,
                 stop_seqs=args.stop,
                 **more,
-                **_given(args, (*of_sampling, "max_connections")),
+                **_options(args, (*of_sampling, "max_connections")),
             )
     except PrerequisiteError as error:
         message = re.sub(r"\[/?\w+\]", "", str(error.message))
@@ -162,7 +162,7 @@ def _report(args: argparse.Namespace) -> None:
     if len(logs) != 1:
         raise InputError(f"{args.log} holds {len(logs)} logs of Inspect; name the log of one task")
     names = ("name", "scorer", "right_score", "runs", "allow_missing")
-    results = read_results(logs[0], **_given(args, names))
+    results = read_results(logs[0], **_options(args, names))
     if args.eval_results:
         entry = hub_entry(results, args.hub_task, args.source)
         print(f"Written: {write_entry(Path(args.eval_results), entry)}", file=sys.stderr)
@@ -176,7 +176,7 @@ def _log_names(folder: Path) -> Sequence[str] | None:
     return ("*",) if (folder / ".eval-set-id").is_file() else None
 
 
-def _given(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+def _options(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(args, name) for name in names}
 
 

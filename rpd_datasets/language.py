@@ -1,4 +1,4 @@
-"""The language of a text, without its formulas and code, or that it is a program.
+"""The language of a text, without its formulas and code, or that it is a program or a run.
 
 Distances between two languages also measure language, and evidence is about one kind of text.
 """
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from rpd_metric.steps.program import fenced
 
 PROGRAM = "program"
+RUN = "run"  # of an agent: it calls tools
 # A language with this share is that of a set: names and words of other languages do occur.
 MOSTLY = 0.9
 # A text is a program from this share of code on; the rest explains it.
@@ -19,6 +20,8 @@ PROGRAM_SHARE = 0.25
 LEAST_LETTERS, MOST_LETTERS = 20, 600
 # The share of "the" among the words: 4 to 8 % are usual.
 ENGLISH_SHARE = 0.02
+# How a call stands in a solution's text, see `rpd_datasets/messages.py`.
+_CALL = re.compile(r"^[\w.:/-]+\(\{(?:\".*)?\}\)$", re.MULTILINE)
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _FORMULA = re.compile(
     r"\$\$[^$]*\$\$|\$[^$\n]*\$|\\\[.*?\\\]|\\\(.*?\\\)|\\[a-zA-Z]+", flags=re.DOTALL
@@ -27,13 +30,15 @@ _WORD = re.compile(r"[^\W\d_]{2,}|[\u3040-\u9fff]+")
 
 
 def written_in(text: str) -> str:
-    r"""The text's language by its ISO 639-1 code, `"program"`, or `""` where it has too few words.
+    r"""The text's language by its ISO 639-1 code, `"program"`, `"run"`, or `""` for too few words.
 
     >>> written_in("Addiert man die beiden Gleichungen, so bleibt $2x = 8$, also ist $x = 4$.")
     'de'
     >>> written_in("    for n in range(9):\n        total += n\n    return total")
     'program'
     """
+    if _CALL.search(text):
+        return RUN
     text = text[: 5 * MOST_LETTERS]
     prose = _CODE.sub(" ", fenced(text))
     if len(prose) < (1 - PROGRAM_SHARE) * len(text):

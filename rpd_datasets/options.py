@@ -86,7 +86,11 @@ def add_options(parser: Any, kind: type, group: str = "") -> None:
     hints = typing.get_type_hints(kind)
     for entry in _options(kind, group):
         default = entry.default if entry.default_factory is MISSING else entry.default_factory()
-        settings = {"default": default, "help": entry.metadata["help"], **_taken(hints[entry.name])}
+        settings = {
+            "default": default,
+            "help": entry.metadata["help"],
+            **_argument_settings(hints[entry.name]),
+        }
         settings |= {n: entry.metadata[n] for n in ("metavar", "choices") if entry.metadata.get(n)}
         if "choices" in settings and "metavar" in settings:
             settings["help"] += ". One of %(choices)s"
@@ -94,7 +98,7 @@ def add_options(parser: Any, kind: type, group: str = "") -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", **settings)
 
 
-def _taken(hint: Any) -> dict[str, Any]:
+def _argument_settings(hint: Any) -> dict[str, Any]:
     """How `argparse` takes values of a type."""
     if typing.get_origin(hint) in (Union, types.UnionType):
         (hint,) = (part for part in typing.get_args(hint) if part is not type(None))

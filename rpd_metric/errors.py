@@ -113,8 +113,8 @@ class MissingExtraError(RPDError, ImportError):
     """
 
     def __init__(self, what: str, *, extra: str, module: str) -> None:
-        said = f"{what} needs the package {module!r}, which is not installed"
-        super().__init__(f"{said}: run {install_line(extra)}")
+        message = f"{what} needs the package {module!r}, which is not installed"
+        super().__init__(f"{message}: run {install_line(extra)}")
 
 
 @contextmanager

@@ -59,10 +59,10 @@ def distance_matrices(
     Solutions that cannot be placed are NaN. Distances are names, or [`Distance`] objects;
     `steps` is for those that read them, and `seed` for those that draw.
     """
-    asked = [load_distance(distance) for distance in distances]
-    kinds = dict.fromkeys(kind for distance in asked for kind in distance.reads)
+    loaded = [load_distance(distance) for distance in distances]
+    kinds = dict.fromkeys(kind for distance in loaded for kind in distance.reads)
     evidence = gather(kinds, problem, solutions, steps, embedder, seed)
-    return {distance.name: distance(evidence) for distance in asked}
+    return {distance.name: distance(evidence) for distance in loaded}
 
 
 def gather(
@@ -143,7 +143,7 @@ def compute_rpd(
             reasons.update(
                 summary.reason or Reason.NO_STEPS
                 for summary in summaries
-                if not _kept(summary.steps)
+                if not _nonempty(summary.steps)
             )
         for matrix in step_matrices(groups, encoder, ties):
             results["rpd_per_problem"].append(mean_pairwise(matrix))
@@ -172,7 +172,7 @@ def step_matrices(
 
     A blank step is none; `ties` is as in [`~rpd_metric.rpd_distance`].
     """
-    cleaned = [[_kept(steps) for steps in solutions] for solutions in problems]
+    cleaned = [[_nonempty(steps) for steps in solutions] for solutions in problems]
     encoded = _encoded(cleaned, embedder)
     matrices = []
     for solutions in cleaned:
@@ -221,9 +221,11 @@ def _rarities(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
 def _occurrences(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
     """Per solution one row, 1 in the place of each expression of the problem that it has."""
     own = [[set(text.splitlines()) for text in texts] for texts in read]
-    places = sorted(set().union(*(found for texts in own for found in texts)))
+    places = sorted(set().union(*(positions for texts in own for positions in texts)))
     return [
-        np.array([[place in found for place in places] for found in texts], dtype=np.float32)
+        np.array(
+            [[place in positions for place in places] for positions in texts], dtype=np.float32
+        )
         for texts in own
     ]
 
@@ -243,7 +245,7 @@ def _in_pieces(text: str, size: int) -> list[str]:
     return [" ".join(text[part[0][0] : part[-1][1]].split()) for part in parts]
 
 
-def _kept(steps: Sequence[str]) -> list[str]:
+def _nonempty(steps: Sequence[str]) -> list[str]:
     return [step for step in steps if step.strip()]
 
 
@@ -260,11 +262,11 @@ def _method_names(solution: str) -> list[str]:
 Reading = Callable[[str, Sequence[str], Steps], list[list[str]]]
 # What the texts of each kind are, of a problem, its solutions and their steps.
 READINGS: Mapping[str, Reading] = {
-    "steps": lambda _problem, _solutions, steps: [_kept(one) for one in steps],
+    "steps": lambda _problem, _solutions, steps: [_nonempty(solution) for solution in steps],
     "summary": lambda _problem, _solutions, steps: [
-        [" ".join(kept)] if kept else [] for kept in map(_kept, steps)
+        [" ".join(nonempty)] if nonempty else [] for nonempty in map(_nonempty, steps)
     ],
-    "text": lambda _problem, solutions, _steps: [_kept([text]) for text in solutions],
+    "text": lambda _problem, solutions, _steps: [_nonempty([text]) for text in solutions],
     "chunks": lambda _problem, solutions, _steps: [
         _in_pieces(text, CHUNK_WORDS) for text in solutions
     ],

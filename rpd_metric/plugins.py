@@ -108,8 +108,8 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     def _others(self) -> dict[str, EntryPoint]:
         if self.group is None:
             return {}
-        found = entry_points(group=self.group)
-        return {point.name: point for point in found if point.name not in self._ours}
+        points = entry_points(group=self.group)
+        return {point.name: point for point in points if point.name not in self._ours}
 
     def __getitem__(self, name: str) -> Entry:
         if name in self._ours:

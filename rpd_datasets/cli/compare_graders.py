@@ -28,21 +28,23 @@ def add_to(commands: Any) -> None:
 
 def _compare(args: argparse.Namespace) -> None:
     pairs = read_pairs(args.half)
-    found = {grader: mistakes(grader, pairs) for grader in dict.fromkeys(args.graders)}
+    results_of = {grader: mistakes(grader, pairs) for grader in dict.fromkeys(args.graders)}
     if args.json:
-        results = [asdict(one) for by_form in found.values() for one in by_form]
+        results = [asdict(figures) for by_form in results_of.values() for figures in by_form]
         print_json({"half": args.half, "pairs": len(pairs), "results": results})
         return
     rows = []
-    for by_grader in zip(*found.values(), strict=True):
+    for by_grader in zip(*results_of.values(), strict=True):
         first = by_grader[0]
         row: dict[str, Any] = {"form": first.form, "right": first.right, "wrong": first.wrong}
-        for one in by_grader:
-            cell = f"{one.false_accepts} / {one.false_rejects}"
-            if one.form == ALL_FORMS:
-                shares = (count / len(pairs) for count in (one.false_accepts, one.false_rejects))
+        for figures in by_grader:
+            cell = f"{figures.false_accepts} / {figures.false_rejects}"
+            if figures.form == ALL_FORMS:
+                shares = (
+                    count / len(pairs) for count in (figures.false_accepts, figures.false_rejects)
+                )
                 cell += " ({:.1%} / {:.1%})".format(*shares)
-            row[one.grader] = cell
+            row[figures.grader] = cell
         rows.append(row)
     print(f"{args.half} pairs: false accepts / false rejects")
     print_table(rows)

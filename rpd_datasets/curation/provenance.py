@@ -29,15 +29,15 @@ def sources_line(served: Mapping[Source, int]) -> str:
 def other_sources(served: Mapping[Source, int]) -> str | None:
     """A warning if another model answered than was asked, or several did."""
     warnings = []
-    for asked in sorted({source[0] for source in served}):
-        models = {model for name, model, *_ in served if name == asked and model}
-        versions = {version for name, _, version, _ in served if name == asked and version}
-        same = re.compile(rf"{re.escape(asked)}(@[\w.-]+|:latest|[-:]\d[\d.-]*)?", re.IGNORECASE)
+    for named in sorted({source[0] for source in served}):
+        models = {model for name, model, *_ in served if name == named and model}
+        versions = {version for name, _, version, _ in served if name == named and version}
+        same = re.compile(rf"{re.escape(named)}(@[\w.-]+|:latest|[-:]\d[\d.-]*)?", re.IGNORECASE)
         if others := sorted(_bare(model) for model in models if not same.fullmatch(model)):
-            warnings.append(f"{_bare(asked)} was asked, and {', '.join(others)} answered")
+            warnings.append(f"{_bare(named)} was asked, and {', '.join(others)} answered")
         elif max(len(models), len(versions)) > 1:
             names = ", ".join(sorted(map(_bare, models)) + sorted(versions))
-            warnings.append(f"{_bare(asked)} answered in several versions: {names}")
+            warnings.append(f"{_bare(named)} answered in several versions: {names}")
     if not warnings:
         return None
     return f"{'; '.join(warnings)}. Check the server; its replies are in the store"

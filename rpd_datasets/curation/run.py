@@ -149,7 +149,7 @@ def curate_folder(
             work.take_in(source, num_problems, folder / "shards")
         if work.undone is not None:
             raise BudgetSpent(
-                f"the budget is spent: {models.flows[0].spending.said()}. {work.undone.line()}. "
+                f"the budget is spent: {models.flows[0].spending.summary()}. {work.undone.line()}. "
                 "Replies so far are kept: run the same command with a larger budget to continue"
             )
         options.on_stage("Writing")

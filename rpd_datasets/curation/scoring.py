@@ -28,6 +28,7 @@ from rpd_datasets.filters.soundness import argument_of, signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.rejects import Rejected
+from rpd_datasets.runs import actions_of
 from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
 from rpd_datasets.selection.solutions import quality_of, select_solutions, spending_order
 from rpd_datasets.tokens import text_tail
@@ -41,8 +42,10 @@ from rpd_metric.models.chat import answered_by
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.reasons import Reason
 from rpd_metric.statistics.strategy_counts import effective_number
+from rpd_metric.steps.actions import VERSION as ACTIONS_VERSION
 from rpd_metric.steps.grouping import Grouping
-from rpd_metric.steps.protocol import summaries_of
+from rpd_metric.steps.protocol import Summary, summaries_of
+from rpd_metric.steps.summarizers import asks_chat_model
 
 # Of distances and scores, where they are written and where they are compared. Machines whose
 # products are rounded otherwise differ by some 1e-7: what is nearer than 1e-5 counts as equal.
@@ -185,10 +188,20 @@ async def _score(
     rejects = filtered.rejects(problem)
     steps: list[list[str]] = [[] for _ in range(count)]
     asked_again = repaired = 0
-    if filtered.kept and config.reads_steps:
-        texts = [problem.solutions[index] for index in filtered.kept]
-        summaries = await summaries_of(models.summarizer, problem.problem, texts)
-        for index, summary in zip(filtered.kept, summaries, strict=True):
+    # A run is read as its actions, one a line; without a chat model they are its steps.
+    runs = actions_of(problem)
+    texts = ["\n".join(run) or text for run, text in zip(runs, problem.solutions, strict=True)]
+    as_read = replace(problem, solutions=tuple(texts))
+    if filtered.remaining and config.reads_steps:
+        summaries = await summaries_of(
+            models.summarizer, problem.problem, [texts[index] for index in filtered.remaining]
+        )
+        if not asks_chat_model(config.summarizer):
+            summaries = [
+                Summary(tuple(runs[index])) if runs[index] else summary
+                for index, summary in zip(filtered.remaining, summaries, strict=True)
+            ]
+        for index, summary in zip(filtered.remaining, summaries, strict=True):
             asked_again += summary.asked_again
             repaired += summary.asked_again and summary.ok
             if summary.ok:
@@ -201,7 +214,7 @@ async def _score(
     grouping = Grouping(())
     if config.asks_groups:
         grouping = await models.required_reader().sort(problem.problem, steps)
-    matrices = await models.in_thread(_matrices, problem, steps, usable, config, models)
+    matrices = await models.in_thread(_matrices, as_read, steps, usable, config, models)
     judgement = Judgement[bool](None)
     if config.problems == "llm":
         judgement = await _classified(problem, [steps[index] for index in usable], models)
@@ -269,10 +282,10 @@ async def _filtered(
     if config.completeness == "llm" and filters.require_complete:
         # Which ends would be looked at, supposing that all are fine? The rest need no request.
         if_all_complete = run(_fine)
-        if not if_all_complete.kept:
+        if not if_all_complete.remaining:
             return if_all_complete
         with_copies = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
-        lengths = {problem.solutions[i]: with_copies.num_tokens[i] for i in with_copies.kept}
+        lengths = {problem.solutions[i]: with_copies.num_tokens[i] for i in with_copies.remaining}
         ends = {
             text: text_tail(text, TAIL_TOKENS, count_tokens, length)
             for text, length in lengths.items()
@@ -282,15 +295,15 @@ async def _filtered(
         unfinished = partial(_why, verdicts_on_ends, "completeness", Reason.INCOMPLETE)
 
     filtered = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
-    if filters.soundness == "llm" and filtered.kept:
+    if filters.soundness == "llm" and filtered.remaining:
         judge = models.required_judges().soundness
         arguments = await _each_once(
             lambda text: judge.judge(problem.problem, argument_of(text)),
-            (problem.solutions[index] for index in filtered.kept),
+            (problem.solutions[index] for index in filtered.remaining),
         )
         names = {True: "sound", False: "unsound", None: "no_verdict"}
         verdicts = tuple(
-            names[arguments[text].value] if index in filtered.kept else ""
+            names[arguments[text].value] if index in filtered.remaining else ""
             for index, text in enumerate(problem.solutions)
         )
         unsound = partial(_why, arguments, "argument", Reason.UNSOUND)
@@ -429,6 +442,7 @@ def options_fingerprint(config: CurationConfig) -> str:
 def scoring_fingerprint(config: CurationConfig, models: Models) -> str:
     """A hash of all that decides a problem's scores: options, and the models behind them."""
     parts = [options_fingerprint(config), models.embedder.name, models.count_tokens.name]
+    parts.append(f"actions/{ACTIONS_VERSION}")
     if config.reads_steps:
         parts.append(models.summarizer.fingerprint)
     if models.judges is not None:

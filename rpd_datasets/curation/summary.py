@@ -12,7 +12,7 @@ import numpy as np
 from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.provenance import Source
 from rpd_datasets.curation.scoring import Scored
-from rpd_datasets.language import PROGRAM, written_in
+from rpd_datasets.language import PROGRAM, RUN, written_in
 from rpd_datasets.problem import UNNAMED, Problem
 from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.calibration import Calibration
@@ -75,8 +75,8 @@ def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
     among = range(len(scored.drop_reasons)) if among is None else among
 
     def known(values: Sequence[bool | None]) -> list[bool]:
-        found = [values[index] for index in among] if values else []
-        return [value for value in found if value is not None]
+        chosen = [values[index] for index in among] if values else []
+        return [value for value in chosen if value is not None]
 
     marks, agrees = known(scored.marks), known(scored.agrees)
     return Counter(
@@ -148,6 +148,7 @@ class RunSummary:
 
     def add(self, problem: Problem, scored: Scored) -> None:
         """Take a problem in that was scored."""
+        written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.scores.append(
             ProblemScore(
                 key=problem.key,
@@ -159,7 +160,10 @@ class RunSummary:
                 mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
                 problem_score=scored.problem_score,
                 diverse=scored.diverse,
-                strategies=self.strategies(scored),
+                # No curve says what distances between runs of agents mean.
+                strategies=None
+                if RUN in written and not scored.strategies
+                else self.strategies(scored),
                 groups_auroc=scored.groups_auroc,
                 statement=" ".join(problem.problem.split())[:STATEMENT_CHARS],
             )
@@ -170,7 +174,11 @@ class RunSummary:
         self.unread += scored.unread[: EXAMPLES - len(self.unread)]
         self.soundness.update(filter(None, scored.soundness))
         self.marked_by[scored.marked_by] += 1
-        refused = [f"{one.reason}: {one.detail}" for one in scored.rejects if one.stage == "steps"]
+        refused = [
+            f"{reject.reason}: {reject.detail}"
+            for reject in scored.rejects
+            if reject.stage == "steps"
+        ]
         self.refused += refused[: EXAMPLES - len(self.refused)]
         accepted = sum(map(bool, scored.steps))
         self.steps.update(
@@ -182,9 +190,8 @@ class RunSummary:
         self._count_steps(step for steps in scored.steps for step in steps)
         for *source, times in scored.served:
             self.served[tuple(source)] += times
-        written = [written_in(problem.solutions[index]) for index in scored.usable]
         self.written.update(written)
-        self.num_mixed += len(set(written) - {"", PROGRAM}) > 1
+        self.num_mixed += len(set(written) - {"", PROGRAM, RUN}) > 1
         self.sorted_problems += bool(scored.strategy_names)
         if scored.ungrouped:
             self.ungrouped[scored.ungrouped] += 1
@@ -210,10 +217,12 @@ class RunSummary:
 
         strategies: Both = self.strategies(scored, selected), None
         if scored.strategy_names:
-            groups = [one for one in scored.strategies if one is not None]
-            taken = [one for index in selected if (one := scored.strategies[index]) is not None]
+            groups = [strategy for strategy in scored.strategies if strategy is not None]
+            taken = [
+                strategy for index in selected if (strategy := scored.strategies[index]) is not None
+            ]
             strategies = len(set(taken)), _of_a_draw(groups, len(selected))
-            self.names.update(scored.strategy_names[one] for one in taken)
+            self.names.update(scored.strategy_names[strategy] for strategy in taken)
         distance = means(scored.matrix if config.reads_steps else scored.chosen_by)
         labelled: Both = None, None
         if labels is not None:

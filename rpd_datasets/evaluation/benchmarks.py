@@ -90,9 +90,9 @@ def load_problems(name: str, path: str | Path | None = None) -> list[Problem]:
             rows = [row for row in rows if str(row.get("level")).split()[-1] == str(level)]
         problems = [_problem(benchmark, row, f"{where}, row {n}", n) for n, row in enumerate(rows)]
     if benchmark.sizes and len(problems) not in benchmark.sizes:
-        wanted = " or ".join(map(str, benchmark.sizes))
+        sizes = " or ".join(map(str, benchmark.sizes))
         raise InputError(
-            f"{where} has {len(problems)} problems of {benchmark.title}, which has {wanted}; "
+            f"{where} has {len(problems)} problems of {benchmark.title}, which has {sizes}; "
             "use the whole benchmark, and `limit` for a quick look"
         )
     if len({problem.id for problem in problems}) < len(problems):

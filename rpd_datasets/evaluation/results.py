@@ -75,14 +75,14 @@ class Results:
             id_: [mark for mark in marks if mark[0] is not None]
             for id_, marks in self.marks.items()
         }
-        wanted, marked = (sum(map(len, marks.values())) for marks in (self.marks, known))
-        if marked < wanted and not (marked and allow_missing):
+        expected, marked = (sum(map(len, marks.values())) for marks in (self.marks, known))
+        if marked < expected and not (marked and allow_missing):
             raise InputError(
-                f"{wanted - marked} of {wanted} samples of {self.name} have no verdict of "
+                f"{expected - marked} of {expected} samples of {self.name} have no verdict of "
                 f"{self.settings['scorer']}, and a missing sample is not a wrong one: {advice}"
             )
-        known = {id_: marks for id_, marks in known.items() if marks or not wanted}
-        vars(self).update(marks=known, missing=self.missing + wanted - marked)
+        known = {id_: marks for id_, marks in known.items() if marks or not expected}
+        vars(self).update(marks=known, missing=self.missing + expected - marked)
 
     @property
     def title(self) -> str:
@@ -208,7 +208,7 @@ def read_results(
     right: dict[str, Problem] = {}
     shares, unread = list[float](), 0
     verdicts, ends = Counter[str](), Counter[str]()
-    asked, capped = log.header.plan.config.max_tokens, list[int]()
+    limit, capped = log.header.plan.config.max_tokens, list[int]()
     for samples in log.problems():
         id_, texts, values = str(samples[0].id), list[str](), list[float]()
         for place, sample in enumerate(samples):
@@ -230,7 +230,7 @@ def read_results(
             verdicts[verdict or ("correct" if is_right else "wrong")] += 1
             ends[output.stop_reason if output.choices else "unknown"] += 1
             written = output.usage.output_tokens if output.usage else 0
-            if asked and 0 < written < asked and output.stop_reason in REACHED_LIMIT:
+            if limit and 0 < written < limit and output.stop_reason in REACHED_LIMIT:
                 capped.append(written)
         right[id_] = Problem(problem_text(samples[0].input), tuple(texts))
         shares += [float(np.mean(values))] if values else []
@@ -238,7 +238,7 @@ def read_results(
     if capped and not allow_missing:
         raise InputError(
             f"{len(capped)} samples of {path.name} were cut after at most {max(capped):,} tokens "
-            f"where {asked:,} were asked for: that is the server's own cap, by its context or by "
+            f"where {limit:,} were asked for: that is the server's own cap, by its context or by "
             "max_new_tokens in the model's generation_config.json (vLLM: --generation-config "
             "vllm); --allow-missing counts them"
         )

@@ -106,7 +106,7 @@ correct/incorrect"
     marks, count = each_solution(problem, column), len(problem.solutions)
     if len(marks) != count:
         return f"The column {column!r} has {len(marks)} marks for {count} solutions"
-    odd = [one for one in marks if one is not None and _as_mark(one) is None]
+    odd = [mark for mark in marks if mark is not None and _as_mark(mark) is None]
     return f"The column {column!r} holds {odd[0]!r:.80}; marks are {MARKS}" if odd else None
 
 
@@ -167,10 +167,10 @@ class AnswerChecker:
         """Look at a problem's answers; the columns and the pattern are those of the options."""
         with self._lock:
             self._timeouts = 0
-            found = marked_only(problem, correct_column)
+            result = marked_only(problem, correct_column)
             self._tell(unread_marks(problem, correct_column))
             answers = [_named_answer(text, pattern) for text in problem.solutions]
-            reference = None if found.by else reference_of(problem, answer_column_)
+            reference = None if result.by else reference_of(problem, answer_column_)
             if reference is not None:
                 pairs = zip(problem.solutions, answers, strict=True)
                 marks = tuple(self._verdict(reference, *pair) for pair in pairs)
@@ -182,9 +182,9 @@ class AnswerChecker:
                     for text, answer, mark in zip(problem.solutions, answers, marks, strict=True)
                     if mark is None
                 )[:EXAMPLES]
-                found = replace(found, marks=marks, by="reference", column=column, unread=unread)
-            agrees, majority = self._agreement(answers, found.marks)
-            return replace(found, agrees=agrees, majority=majority)
+                result = replace(result, marks=marks, by="reference", column=column, unread=unread)
+            agrees, majority = self._agreement(answers, result.marks)
+            return replace(result, agrees=agrees, majority=majority)
 
     def _verdict(self, reference: str, solution: str, answer: str | None) -> bool | None:
         if answer is None:
@@ -232,14 +232,14 @@ class AnswerChecker:
             None if answer is None else n in largest for n, answer in enumerate(answers)
         ), True
 
-    def _equal(self, one: str, other: str, tidied: Mapping[str, str]) -> bool:
-        easy = easy_verdict(tidied[one], tidied[other])
+    def _equal(self, first: str, other: str, tidied: Mapping[str, str]) -> bool:
+        easy = easy_verdict(tidied[first], tidied[other])
         if easy is not None:
             return easy is Verdict.CORRECT
         if not algebra_installed():
             return False
         # "x = 5" is accepted where "5" is wanted and not the other way round; here neither leads.
-        pair = readable(one), readable(other)
+        pair = readable(first), readable(other)
         return Verdict.CORRECT in (self._by_algebra(*pair), self._by_algebra(*pair[::-1]))
 
     def _by_algebra(self, gold: str, answer: str) -> Verdict:
@@ -294,8 +294,8 @@ def incorrect(
     candidates: Candidates, correct_column: str | None, answer_column: str | None
 ) -> Drops:
     """Leave out every solution that marks or the reference answer do not show to be right."""
-    problem, found = candidates.problem, candidates.answers
-    column, marks = found.column, found.marks
+    problem, check = candidates.problem, candidates.answers
+    column, marks = check.column, check.marks
     named = [correct_column] if correct_column else MARK_COLUMNS
     answers = [answer_column] if answer_column else ANSWER_COLUMNS
     if not problem.extra.keys() & {*named, *answers}:
@@ -307,32 +307,32 @@ def incorrect(
             option=("only_correct", "correct_column", "answer_column"),
         )
     detail = "Its answer could not be compared with a reference."
-    values = problem.extra[column] if column and found.by == "marks" else ()
+    values = problem.extra[column] if column and check.by == "marks" else ()
     if isinstance(values, (list, tuple)) and len(values) != len(marks) and values:
         detail = f"The column {column!r} has {len(values)} marks for {len(marks)} solutions."
-    elif found.by == "marks":
+    elif check.by == "marks":
         detail = f"The column {column!r} does not say."
-    unknown, wrong = (Reason.CORRECTNESS_UNKNOWN, detail), _wrong(found)
+    unknown, wrong = (Reason.CORRECTNESS_UNKNOWN, detail), _wrong(check)
     return {n: unknown if mark is None else wrong for n, mark in enumerate(marks) if not mark}
 
 
-def _wrong(found: AnswerCheck) -> tuple[Reason, str]:
-    if found.by == "marks":
-        return Reason.INCORRECT, f"The column {found.column!r} marks it as wrong."
-    return Reason.WRONG_ANSWER, f"The column {found.column!r} has another answer."
+def _wrong(check: AnswerCheck) -> tuple[Reason, str]:
+    if check.by == "marks":
+        return Reason.INCORRECT, f"The column {check.column!r} marks it as wrong."
+    return Reason.WRONG_ANSWER, f"The column {check.column!r} has another answer."
 
 
 def wrong_answers(candidates: Candidates, answers: AnswerRule) -> Drops:
     """Leave out solutions with a wrong final answer, or by `"majority"` with a rare one."""
-    found = candidates.answers
-    if found.by:
-        return {index: _wrong(found) for index, mark in enumerate(found.marks) if mark is False}
+    check = candidates.answers
+    if check.by:
+        return {index: _wrong(check) for index, mark in enumerate(check.marks) if mark is False}
     if answers != "majority":
         return {}
-    if not found.majority:
+    if not check.majority:
         tie = (Reason.NO_MAJORITY, "No answer is more frequent than every other.")
-        return dict.fromkeys(range(len(found.agrees)), tie)
+        return dict.fromkeys(range(len(check.agrees)), tie)
     few = (Reason.MINORITY_ANSWER, "Most solutions have another final answer.")
     silent = (Reason.NO_ANSWER, "It names no final answer.")
-    agreed = enumerate(found.agrees)
+    agreed = enumerate(check.agrees)
     return {n: silent if agrees is None else few for n, agrees in agreed if not agrees}

@@ -182,7 +182,7 @@ class Filtered:
             `"no_verdict"`, or `""` if not asked; empty without a judge.
     """
 
-    kept: tuple[int, ...]
+    remaining: tuple[int, ...]
     reasons: tuple[str, ...]
     details: tuple[str, ...]
     num_tokens: tuple[int, ...]
@@ -221,7 +221,7 @@ def filter_problem(
     >>> from rpd_datasets.tokens import token_counter
     >>> problem = Problem("2 + 2?", ("So it is $4$.", "So it  is $4$.", "<think> We add two and"))
     >>> filtered = filter_problem(problem, FilterConfig(min_solutions=1), token_counter("estimate"))
-    >>> filtered.kept, filtered.reasons
+    >>> filtered.remaining, filtered.reasons
     ((0,), ('', 'duplicate', 'unclosed_think'))
     """
     solutions = problem.solutions

@@ -114,12 +114,12 @@ def with_marks(
 
 
 def _lm_eval_row(values: Values) -> dict[str, Any] | None:
-    asked = values["arguments"].get("gen_args_0") or {}
+    sampling = values["arguments"].get("gen_args_0") or {}
     # For a generation these are its settings, for a log-likelihood a text.
-    if not isinstance(asked.get("arg_1"), dict):
+    if not isinstance(sampling.get("arg_1"), dict):
         return None
     return {
-        "problem": _text(values["doc"]) or asked.get("arg_0"),
+        "problem": _text(values["doc"]) or sampling.get("arg_0"),
         # One list for each request, and generation asks once.
         "solutions": values["resps"][0] if values["resps"] else [],
         "answer": values["target"],

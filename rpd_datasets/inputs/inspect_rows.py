@@ -28,6 +28,7 @@ from rpd_datasets.messages import (
     as_json,
     make_trajectory,
     messages_of,
+    solution_text,
 )
 from rpd_datasets.rejects import Rejected
 from rpd_metric.errors import InputError, first_line, needs_extra
@@ -91,13 +92,13 @@ class InspectLog:
     def shortfall(self) -> str | None:
         """Why a log is not all of its evaluation, in one sentence; `None` where it is."""
         header = self.header
-        wanted = (header.eval.config.epochs or 1) * len(self.epochs)
-        if header.status == "success" and self.num_finished == wanted:
+        expected = (header.eval.config.epochs or 1) * len(self.epochs)
+        if header.status == "success" and self.num_finished == expected:
             return None
         why = f" ({first_line(Exception(header.error.message))})" if header.error else ""
         return (
             f"The log {self.path.name} {_STATUS[header.status]}{why}: {self.num_finished} of "
-            f"{wanted} samples are finished. `inspect eval-retry {self.path}` continues it"
+            f"{expected} samples are finished. `inspect eval-retry {self.path}` continues it"
         )
 
     def problems(self) -> Iterator[list[EvalSample]]:
@@ -186,8 +187,12 @@ def _row(
             yield Rejected("read", Reason.FAILED_EPOCH, where, detail)
             continue
         texts = solution_texts(sample.messages, sample.output)
-        solutions += texts
-        rows += _trajectories(sample, len(texts))
+        whole = _trajectories(sample, len(texts))
+        solutions += [
+            text if row is None else solution_text(row["completion"])
+            for row, text in zip(whole, texts, strict=True)
+        ]
+        rows += whole
         stops = [choice.stop_reason for choice in sample.output.choices]
         ends += [*stops, *(None for _ in texts)][: len(texts)]
         # A score is of the first choice.

@@ -467,8 +467,8 @@ def _guess(samples: Sequence[Mapping[str, Any]], columns: Columns) -> str:
     order = ["grouped", "flat", "openthoughts"]
     if "conversations" in there and columns.problem not in there:
         order.reverse()
-    if wanted := named - {"problem"}:
-        order = [name for name in order if wanted.intersection(LAYOUTS[name].needs)]
+    if needed := named - {"problem"}:
+        order = [name for name in order if needed.intersection(LAYOUTS[name].needs)]
     for name in order:
         needs = {role: _called(role, samples, columns) for role in LAYOUTS[name].needs}
         if all(_fits(role, column, samples) for role, column in needs.items()):
@@ -481,10 +481,10 @@ def _called(
     role: str, samples: Sequence[Mapping[str, Any]], columns: Columns, exactly: bool = False
 ) -> str:
     """What a column is called: as the options say, else the first usual name that fits."""
-    wanted: str = getattr(columns, role)
-    if wanted != getattr(Columns, role) or (exactly and wanted in columns_there(samples)):
-        return wanted
-    return next((name for name in USUAL_NAMES[role] if _fits(role, name, samples)), wanted)
+    column: str = getattr(columns, role)
+    if column != getattr(Columns, role) or (exactly and column in columns_there(samples)):
+        return column
+    return next((name for name in USUAL_NAMES[role] if _fits(role, name, samples)), column)
 
 
 def _fits(role: str, name: str, samples: Sequence[Mapping[str, Any]]) -> bool:
@@ -510,8 +510,8 @@ def _no_column(name: str, absent: Iterable[str], there: Sequence[str], how: str)
 def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
     """What to type where columns are missing."""
     by_lower, likely = {column.lower(): column for column in there}, {}
-    for role, wanted in missing.items():
-        close = difflib.get_close_matches(wanted.lower(), by_lower, n=1, cutoff=0.75)
+    for role, names in missing.items():
+        close = difflib.get_close_matches(names.lower(), by_lower, n=1, cutoff=0.75)
         usual = (*close, role, *USUAL_NAMES[role], *LIKELY_NAMES[role])
         likely[role] = next((by_lower[name] for name in usual if name in by_lower), "...")
     ids = [name for name in ID_NAMES if name in there]

@@ -146,13 +146,13 @@ def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
         named = {SPLIT_OF[word] for word in words if word in SPLIT_OF}
         by_split.setdefault(named.pop() if len(named) == 1 else "", []).append(path)
     splits = sorted(filter(None, by_split))
-    wanted = SPLIT_OF.get(split, split)
-    if splits and wanted not in splits:
+    name = SPLIT_OF.get(split, split)
+    if splits and name not in splits:
         raise InputError(
             f"{root} has no files of the split {split!r}, only: {', '.join(splits)}. "
             "Choose one with the option split."
         )
-    return by_split[wanted] if splits else files
+    return by_split[name] if splits else files
 
 
 def _read(path: Path, label: str, right_score: str | None) -> Iterator[Row | Rejected]:

@@ -1,6 +1,6 @@
 """Session files of Claude Code and Codex: one file is one conversation, a line a part of it.
 
-    FILE -> {"messages", "session_id"}
+    FILE -> {"messages", "session_id", "cwd"}
 
 Lines are taken in their order. Subagents' lines are left out, and Codex' thoughts are summaries.
 Neither file lists the tools. Codex puts its environment before the task, as messages of the user;
@@ -14,6 +14,7 @@ from typing import Any
 
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.rejects import Rejected
+from rpd_datasets.runs import FOLDER
 
 _CODEX = ("session_meta", "turn_context", "response_item", "event_msg")
 # How Codex' messages begin that are not the user's own.
@@ -35,7 +36,7 @@ def is_session(values: Mapping[str, Any]) -> bool:
 def read_session(rows: Iterable[Row | Rejected], label: str) -> Iterator[Row | Rejected]:
     """A session as one row, after the lines that cannot be read."""
     turns: list[Turn] = []
-    session = ""
+    session = folder = ""
     for row in rows:
         if isinstance(row, Rejected):
             yield row
@@ -44,13 +45,17 @@ def read_session(rows: Iterable[Row | Rejected], label: str) -> Iterator[Row | R
         payload = values.get("payload") or {}
         if values.get("type") == "session_meta":
             session = str(payload.get("id", ""))
+            folder = str(payload.get("cwd") or "")
         elif values.get("type") == "response_item":
             _add(turns, _codex_turn(payload))
         elif isinstance(values.get("message"), dict):
             session = str(values["sessionId"]) if "sessionId" in values else session
+            folder = folder or str(values.get("cwd") or "")
             if not values.get("isSidechain") and not values.get("isMeta"):
                 _add(turns, values["message"])
     whole: dict[str, Any] = {"messages": turns, "session_id": session}
+    if folder:
+        whole[FOLDER] = folder
     own = [text for turn in turns if turn.get("role") == "user" and (text := _text(turn))]
     task = next((text for text in own if not text.startswith(_ENVIRONMENT)), None)
     if task and own[0] != task:

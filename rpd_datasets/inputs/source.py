@@ -251,7 +251,7 @@ def open_source(
 
 
 def look_at_head(
-    source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY, wanted: Sequence[str] = ()
+    source: Any, spec: InputSpec | None = None, *, name: str = IN_MEMORY, needed: Sequence[str] = ()
 ) -> tuple[list[str], Problem | None]:
     """Every column of an input's first rows, and the first problem in them, if any.
 
@@ -273,7 +273,7 @@ def look_at_head(
             problem = None
     there = dict.fromkeys((*opened.there, *(problem.extra if problem else ())))
     for row in opened.rows if isinstance(opened.rows, LocalRows) else ():
-        if there.keys() >= {*wanted}:
+        if there.keys() >= {*needed}:
             break
         if isinstance(row, Row):
             there.update(dict.fromkeys(row.values))

@@ -64,21 +64,21 @@ class Understood:
 
     def lines(self) -> list[tuple[str, str]]:
         """The same in words, one line each."""
-        found = self.as_dict()
-        columns = found["columns"]
+        facts = self.as_dict()
+        columns = facts["columns"]
         if isinstance(columns, dict):
             columns = [f"{role} from {name}" for role, name in columns.items()]
-        few, many = found["solutions_per_problem"] or (0, 0)
+        few, many = facts["solutions_per_problem"] or (0, 0)
         each = f"{few} each" if few == many else f"{few} to {many} each"
         lines = [
             ("Rows", LAYOUTS[self.source.layout].description),
             ("Columns", ", ".join(columns)),
-            ("Found", f"{found['problems']:,} problems, {found['solutions']:,} solutions, {each}"),
+            ("Found", f"{facts['problems']:,} problems, {facts['solutions']:,} solutions, {each}"),
             ("Correctness", "; ".join(self._correctness())),
             *(("Warning", warning) for warning in filter(None, [self._warning()])),
             ("Carried along", ", ".join(self.carried) or "nothing"),
         ]
-        for name, text in (found["example"] or {}).items():
+        for name, text in (facts["example"] or {}).items():
             lines.append((f"A {name}", shorten(text, SHOWN, placeholder="…")))
         return lines
 

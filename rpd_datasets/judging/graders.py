@@ -74,7 +74,7 @@ def accepted(grader: str, pairs: Sequence[JudgedPair]) -> list[bool]:
 def mistakes(grader: str, pairs: Sequence[JudgedPair]) -> list[Mistakes]:
     """What a grader gets wrong, by form in the order of the pairs, and last of all."""
     verdicts = accepted(grader, pairs)
-    found = []
+    rows = []
     for form in (*dict.fromkeys(pair.form for pair in pairs), ALL_FORMS):
         counts = Counter(
             (pair.right, verdict)
@@ -83,8 +83,8 @@ def mistakes(grader: str, pairs: Sequence[JudgedPair]) -> list[Mistakes]:
         )
         right, wrong = (counts[side, True] + counts[side, False] for side in (True, False))
         mistaken = counts[False, True], counts[True, False]
-        found.append(Mistakes(grader, form, right, wrong, *mistaken))
-    return found
+        rows.append(Mistakes(grader, form, right, wrong, *mistaken))
+    return rows
 
 
 def _by_math_verify(pairs: Sequence[JudgedPair]) -> Iterator[bool]:

@@ -107,10 +107,10 @@ class SoundnessJudge(PromptedModel):
     async def judge(self, problem: str, argument: str) -> Judgement[bool]:
         """Whether the argument holds: a solution without what was thought before it."""
         shown = {"problem": _fenced("problem", problem), "solution": _fenced("solution", argument)}
-        found = await self._ask(parse_reasoned, **shown)
-        if found.value is None:
-            return Judgement(None, found.reason, found.detail)
-        return Judgement(found.value[0] == 2, detail=found.value[1])
+        judgement = await self._ask(parse_reasoned, **shown)
+        if judgement.value is None:
+            return Judgement(None, judgement.reason, judgement.detail)
+        return Judgement(judgement.value[0] == 2, detail=judgement.value[1])
 
 
 class ProblemJudge(PromptedModel):
@@ -191,13 +191,16 @@ def _is_second(text: str) -> bool:
 
 def _shown(problem: str, steps: Sequence[Steps]) -> dict[str, str]:
     """A problem and its solutions by their steps, numbered from 1, for a prompt."""
-    listed = (f"Solution {number}:\n{_numbered(one)}" for number, one in enumerate(steps, start=1))
+    listed = (
+        f"Solution {number}:\n{_numbered(solution)}"
+        for number, solution in enumerate(steps, start=1)
+    )
     return {"problem": _fenced("problem", problem), "solutions": "\n\n".join(listed)}
 
 
 def _numbered(steps: Steps) -> str:
-    kept = [step.strip() for step in steps if step.strip()]
-    lines = (f"{number}. {step}" for number, step in enumerate(kept, start=1))
+    nonempty = [step.strip() for step in steps if step.strip()]
+    lines = (f"{number}. {step}" for number, step in enumerate(nonempty, start=1))
     return _fenced("steps", "\n".join(lines))
 
 
@@ -242,8 +245,8 @@ def parse_reasoned(text: str) -> tuple[int, str]:
     """Read a class, 1 or 2, and the reasons before it, on one line and shortened."""
     rating = parse_rating(text)
     before = text[: list(_ENVELOPE.finditer(text))[-1].start()]
-    said = " ".join(before.rpartition("</think>")[2].rstrip("/\\$ \n").split())
-    return rating, said if len(said) <= _SHOWN_REASONS else said[: _SHOWN_REASONS - 1] + "…"
+    answer = " ".join(before.rpartition("</think>")[2].rstrip("/\\$ \n").split())
+    return rating, answer if len(answer) <= _SHOWN_REASONS else answer[: _SHOWN_REASONS - 1] + "…"
 
 
 def parse_set(text: str, *, count: int, size: int) -> tuple[int, ...]:
@@ -259,8 +262,8 @@ def parse_set(text: str, *, count: int, size: int) -> tuple[int, ...]:
         match = _ID.fullmatch(part.strip(" \t\n\"'`"))
         index = int(match[1]) - 1 if match else -1
         if not 0 <= index < count or index in indices:
-            said = "named twice" if index in indices else f"no solution from 1 to {count}"
-            raise ReplyError(Reason.BAD_VERDICT, f"{_quoted(part)} is {said}")
+            problem = "named twice" if index in indices else f"no solution from 1 to {count}"
+            raise ReplyError(Reason.BAD_VERDICT, f"{_quoted(part)} is {problem}")
         indices.append(index)
     if len(indices) != size:
         raise ReplyError(Reason.WRONG_COUNT, f"{len(indices)} solutions instead of {size}")

@@ -33,11 +33,11 @@ class Labels:
         Raises:
             [`InputError`]: Their number is not that of the solutions.
         """
-        found = [row[name] for name in COLUMNS if row.get(name) is not None]
+        columns = [row[name] for name in COLUMNS if row.get(name) is not None]
         count = len(row["solutions"])
-        if wrong := [labels for labels in found if len(labels) != count]:
+        if wrong := [labels for labels in columns if len(labels) != count]:
             raise InputError(f"{where}: {len(wrong[0])} strategy labels for {count} solutions")
-        return cls(tuple(tuple(labels) for labels in found)) if found else None
+        return cls(tuple(tuple(labels) for labels in columns)) if columns else None
 
     def different(self, i: int, j: int) -> bool | None:
         """Whether solutions `i` and `j` differ; `None` where the passes disagree."""
@@ -83,9 +83,9 @@ def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> dict[s
     >>> agreement([True, True, False, False], [True, None, True, False])["accuracy"]
     0.6666666666666666
     """
-    found = Counter(zip(labels, verdicts, strict=True))
-    hit, missed = found[True, True], found[True, False]
-    false, same = found[False, True], found[False, False]
+    counts = Counter(zip(labels, verdicts, strict=True))
+    hit, missed = counts[True, True], counts[True, False]
+    false, same = counts[False, True], counts[False, False]
     judged = hit + missed + false + same
     # What two with these shares of verdicts agree on by chance, times the pairs.
     chance = ((hit + missed) * (hit + false) + (false + same) * (missed + same)) / (judged or 1)
@@ -106,7 +106,7 @@ def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> dict[s
 def agreement_of_passes(labels: Sequence[Labels]) -> dict[str, Any]:
     """How far two passes agree on which pairs of solutions differ, the first taken as the truth."""
     first, second = (
-        [i != j for one in labels for i, j in combinations(one.passes[which], 2)]
+        [i != j for labelled in labels for i, j in combinations(labelled.passes[which], 2)]
         for which in (0, 1)
     )
     return agreement(first, second)

@@ -32,14 +32,14 @@ class JudgeVerdict(NamedTuple):
     """What a judge said of a problem or a part of it, and what labels or rules say."""
 
     problem: Problem
-    said: Judgement[bool]
+    judgement: Judgement[bool]
     known: bool | None
     part: dict[str, Any]
 
     def as_row(self, task: Task) -> dict[str, Any]:
         """For people and programs: which problem or part, and what was said."""
         about = {"problem": self.problem.problem, "where": self.problem.where, **self.part}
-        return {**about, task.yes: self.said.value, "reason": self.said.reason}
+        return {**about, task.yes: self.judgement.value, "reason": self.judgement.reason}
 
 
 @dataclass
@@ -86,8 +86,8 @@ def _usable(given: object, problem: Problem) -> dict[int, list[str]]:
     for index, steps in enumerate(given):
         if not all(isinstance(step, str) for step in steps or ()):
             raise InputError(f"{problem.where}: the steps of solution {index} are not all texts")
-        if kept := [step for step in steps or () if step.strip()]:
-            usable[index] = kept
+        if nonempty := [step for step in steps or () if step.strip()]:
+            usable[index] = nonempty
     return usable
 
 
@@ -103,8 +103,8 @@ def _about_pairs(judge: PairJudge, case: JudgedProblem) -> Iterator[Question]:
     steps, solutions = case.steps or {}, case.problem.solutions
     for i, j, label in case.pairs():
         texts = (solutions[i], solutions[j])
-        asked = judge.rate(case.problem.problem, (steps[i], steps[j]), texts)
-        yield asked, label, {"pair": [i, j]}
+        request = judge.rate(case.problem.problem, (steps[i], steps[j]), texts)
+        yield request, label, {"pair": [i, j]}
 
 
 def _about_endings(judge: CompletenessJudge, case: JudgedProblem) -> Iterator[Question]:
@@ -145,26 +145,37 @@ async def judge_all(
     async def ask(case: JudgedProblem) -> list[JudgeVerdict]:
         problem = case.problem
         if case.steps is None and summarizer is not None:
-            found = await summaries_of(summarizer, problem.problem, problem.solutions)
-            steps = {i: list(one.steps) for i, one in enumerate(found) if one.ok}
+            summaries = await summaries_of(summarizer, problem.problem, problem.solutions)
+            steps = {i: list(summary.steps) for i, summary in enumerate(summaries) if summary.ok}
             case = replace(case, steps=steps)
         questions = list(task.questions(judge, case))
-        said = await asyncio.gather(*(request for request, _, _ in questions))
+        judgements = await asyncio.gather(*(request for request, _, _ in questions))
         on_problem()
-        asked = zip(said, questions, strict=True)
-        return [JudgeVerdict(problem, one, known, part) for one, (_, known, part) in asked]
+        answered = zip(judgements, questions, strict=True)
+        return [
+            JudgeVerdict(problem, judgement, known, part)
+            for judgement, (_, known, part) in answered
+        ]
 
     # How many requests are in flight is the flow's business.
-    return [one for found in await asyncio.gather(*map(ask, cases)) for one in found]
+    return [verdict for verdicts in await asyncio.gather(*map(ask, cases)) for verdict in verdicts]
 
 
 def judged(task: Task, verdicts: Sequence[JudgeVerdict]) -> dict[str, Any]:
     """What the verdicts of a task come to."""
-    found = Counter(one.said.value for one in verdicts)
-    reasons = Counter(one.said.reason for one in verdicts if one.said.reason)
-    counts = {task.yes: found[True], task.no: found[False], "no_verdict": found[None]}
-    known = [(one.known, one.said.value) for one in verdicts if one.known is not None]
-    decided = found[True] + found[False]
+    by_verdict = Counter(verdict.judgement.value for verdict in verdicts)
+    reasons = Counter(verdict.judgement.reason for verdict in verdicts if verdict.judgement.reason)
+    counts = {
+        task.yes: by_verdict[True],
+        task.no: by_verdict[False],
+        "no_verdict": by_verdict[None],
+    }
+    known = [
+        (verdict.known, verdict.judgement.value)
+        for verdict in verdicts
+        if verdict.known is not None
+    ]
+    decided = by_verdict[True] + by_verdict[False]
     result: dict[str, Any] = {
         "counts": counts,
         "no_verdict": dict(reasons.most_common()),

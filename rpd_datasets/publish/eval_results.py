@@ -83,7 +83,11 @@ def check_tasks(path: Path, configs: Iterable[Mapping[str, Any]]) -> None:
     tasks = board.get("tasks") if isinstance(board, dict) else None
     if not isinstance(tasks, list) or not tasks or not board.get("name"):
         raise InputError(f"{path} needs a name and a list of tasks: {BENCHMARK_DOCS}")
-    known = {(one["config_name"], part["split"]) for one in configs for part in one["data_files"]}
+    known = {
+        (config["config_name"], part["split"])
+        for config in configs
+        for part in config["data_files"]
+    }
     ids = [task.get("id") if isinstance(task, dict) else None for task in tasks]
     if None in ids or len(set(ids)) < len(ids):
         raise InputError(f"{path}: every task needs an id of its own")

@@ -70,13 +70,13 @@ def curated_files(folder: Path) -> dict[str, Path]:
         check_tasks(folder / BOARD, data["configs"])
     for config in data["configs"]:
         name = config["config_name"]
-        wanted = sum(split["num_examples"] for split in infos[name]["splits"])
+        expected = sum(split["num_examples"] for split in infos[name]["splits"])
         patterns = [split["path"] for split in config["data_files"]]
         shards = [path for pattern in patterns for path in folder.glob(pattern)]
         rows = sum(map(_num_rows, shards))
-        if rows != wanted:
+        if rows != expected:
             raise InputError(
-                f"{folder} is not complete: the card says {wanted} rows for {name!r}, "
+                f"{folder} is not complete: the card says {expected} rows for {name!r}, "
                 f"{', '.join(patterns)} hold {rows}. Run rpd curate again"
             )
         paths += shards
@@ -100,12 +100,12 @@ def model_files(folder: Path) -> dict[str, Path]:
         if name.startswith(f"{FOLDER}/"):
             read_entries(path)
     weights = [name for name in files if name.endswith(".safetensors")]
-    wanted: dict[str, str] = {} if weights else {"": "*.safetensors"}
+    expected: dict[str, str] = {} if weights else {"": "*.safetensors"}
     if index := files.get("model.safetensors.index.json"):
-        wanted = _read_json(index).get("weight_map", {})
-        if not wanted:
+        expected = _read_json(index).get("weight_map", {})
+        if not expected:
             raise InputError(f"{index} is damaged: it has no weight_map. Save the model again")
-    if missing := sorted(set(wanted.values()) - set(weights)):
+    if missing := sorted(set(expected.values()) - set(weights)):
         raise InputError(f"{folder} is not complete: it has no {missing[0]}. Save the model again")
     for name in weights:
         if not _whole(folder / name):

@@ -257,6 +257,7 @@
     const cards = (name, indices) => make("div", name, ...indices.map((index) => card(one, record, index)));
     const asked = textView.whole(make("div", "asked model"), record.problem);
     const parts = [head, asked, make("h3", "", `${word[0].toUpperCase()}${word.slice(1)} solutions`), cards("solutions", record.selected)];
+    if (record.parting) parts.push(make("h3", "", "Where the runs part"), make("p", "model", record.parting));
     if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
     const maps = make("div", "columns");
     if (record.distances) maps.append(matrixTable(record, `${chosenBy}, the distance that chose,`, record.distances));

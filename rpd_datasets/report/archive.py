@@ -19,9 +19,11 @@ import numpy as np
 
 from rpd_datasets.config import GROUPS, distance_of
 from rpd_datasets.filters.answer_checks import mark_column
-from rpd_datasets.problem import UNNAMED, strategy_labels
+from rpd_datasets.messages import TRAJECTORIES
+from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Line
 from rpd_datasets.report.measures import Case, Pair
+from rpd_datasets.runs import parting
 from rpd_datasets.selection.problems import rank
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.measured import EvidenceTable
@@ -150,6 +152,7 @@ def _others(folder: CuratedFolder) -> list[Line]:
 def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by: str) -> Line:
     row, columns = case.row, _of_solutions(case.row)
     carried = {name: value for name, value in row.extra.items() if name not in columns}
+    columns.pop(TRAJECTORIES, None)  # of runs: they are messages, shown as solutions
     labels = strategy_labels(row.extra, len(row.solutions))
     if labels and "strategy" not in columns:  # a column of that name is the user's own
         del columns["strategies"]
@@ -157,6 +160,7 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by:
     return {
         "problem": row.problem,
         "selected": row.selected,
+        "parting": parting(Problem(row.problem, tuple(row.solutions), row.extra), row.selected),
         "solutions": [
             {
                 **_cut(text, limits[index not in row.selected]),

@@ -106,15 +106,15 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
     return CuratedFolder(manifest, scores, sample, selected_tokens, drops, left_out)
 
 
-def spread(count: int, wanted: int) -> list[int]:
+def spread(count: int, places: int) -> list[int]:
     """At most `wanted` indices into `count` things, evenly spread, first and last included.
 
     >>> spread(9, 3), spread(2, 5)
     ([0, 4, 8], [0, 1])
     """
-    if count <= wanted:
+    if count <= places:
         return list(range(count))
-    return [place * (count - 1) // max(1, wanted - 1) for place in range(wanted)]
+    return [place * (count - 1) // max(1, places - 1) for place in range(places)]
 
 
 def _manifest(path: Path) -> Line:

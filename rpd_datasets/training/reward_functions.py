@@ -121,10 +121,10 @@ class DiversityReward:
     ) -> list[float]:
         """One reward per completion; `group` says, in the prompts' place, which are compared."""
         texts = [text_of(completion) for completion in completions]
-        asked = [text_of(prompt) for prompt in prompts]
+        problems = [text_of(prompt) for prompt in prompts]
         verdicts = self._grader.grade(zip(answer, texts, strict=True))
         groups: dict[Hashable, list[int]] = defaultdict(list)
-        for place, (key, verdict) in enumerate(zip(group or asked, verdicts, strict=True)):
+        for place, (key, verdict) in enumerate(zip(group or problems, verdicts, strict=True)):
             if verdict is Verdict.CORRECT:
                 groups[key].append(place)
         compared = [places for places in groups.values() if len(places) > 1]
@@ -135,7 +135,7 @@ class DiversityReward:
         steps = []
         for places in compared:
             solutions = [texts[place] for place in places]
-            summaries = run(self._summarizer.summarize(asked[places[0]], solutions))
+            summaries = run(self._summarizer.summarize(problems[places[0]], solutions))
             steps.append([list(summary.steps) for summary in summaries])
         matrices = step_matrices(steps, self._embedder)
         for places, matrix in zip(compared, matrices, strict=True):
@@ -179,8 +179,8 @@ def diversity(
     group = next((columns[name] for name in GROUP_IDS if columns.get(name) is not None), None)
     refuse_split_groups(group or [text_of(prompt) for prompt in prompts])
     # A solution ends in its answer.
-    wanted = [final_answer(str(reference)) or str(reference) for reference in gold]
-    return _default_reward()(prompts, completions, wanted, log_metric=log_metric, group=group)
+    references = [final_answer(str(reference)) or str(reference) for reference in gold]
+    return _default_reward()(prompts, completions, references, log_metric=log_metric, group=group)
 
 
 def refuse_split_groups(group: Sequence[Hashable]) -> None:

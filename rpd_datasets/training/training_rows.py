@@ -271,7 +271,7 @@ def encode_row(
         masks = whole["assistant_masks"]
         labels = [label if mask else IGNORED for label, mask in zip(labels, masks, strict=True)]
     tail = labels[max(start, len(ids) - MAX_AFTER_END) :]
-    asked, rendered = (
+    prompt_text, rendered = (
         tokenizer.apply_chat_template(messages, tools=tools, tokenize=False)
         for messages in (prompt, prompt + completion)
     )
@@ -282,7 +282,9 @@ def encode_row(
         "learnt": len(ids) - labels.count(IGNORED),
         "ends": tokenizer.eos_token_id in tail,
         "kept_text": keeps_text(
-            [message["content"] for message in completion], asked=asked, rendered=rendered
+            [message["content"] for message in completion],
+            prompt_text=prompt_text,
+            rendered=rendered,
         )
         and keeps_calls(completion, tools or (), rendered),
     }
@@ -293,7 +295,7 @@ def _bare(message: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in message.items() if value is not None}
 
 
-def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
+def keeps_text(contents: Sequence[str], *, prompt_text: str, rendered: str) -> bool:
     """Whether a chat template keeps all of a completion, up to white space.
 
     `asked` is the rendered prompt, `rendered` the rendered prompt with the completion.
@@ -303,7 +305,7 @@ def keeps_text(contents: Sequence[str], *, asked: str, rendered: str) -> bool:
         if "".join(content.split()) not in whole:
             return False
         # A second think block before the completion's own is another text than the completion.
-        tags = rendered.count("<think>") - asked.count("<think>")
+        tags = rendered.count("<think>") - prompt_text.count("<think>")
         if "<think>" in content and len(contents) == 1 and tags != content.count("<think>"):
             return False
     return True

@@ -252,8 +252,8 @@ def _zero_identical_steps(
     first: dict[bytes, int] = {}
     # Adding 0 makes 0 of -0, which is equal to it.
     same = np.array([first.setdefault(row.tobytes(), len(first)) for row in x + 0])
-    found = np.logical_or.reduceat(same[:, None] == same, starts, axis=0)
-    closest[close & found] = 0
+    equal = np.logical_or.reduceat(same[:, None] == same, starts, axis=0)
+    closest[close & equal] = 0
 
 
 def _symmetric(directed: Any, lengths: npt.NDArray[np.intp], ties: Ties) -> Any:

@@ -162,4 +162,6 @@ _OURS = (
     ),
     Distance("random", _random, (), "a draw for each pair of solutions", "nothing"),
 )
-DISTANCES = Registry("distance", Distance, {one.name: one for one in _OURS}, "rpd.distances")
+DISTANCES = Registry(
+    "distance", Distance, {distance.name: distance for distance in _OURS}, "rpd.distances"
+)

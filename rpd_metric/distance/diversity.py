@@ -35,13 +35,13 @@ def div_self_bleu(texts: Sequence[str]) -> float | None:
     """
     with needs_extra("Self-BLEU", "diversity"):
         from sacrebleu.metrics import BLEU
-    kept = [text for text in texts if text.strip()]
-    if len(kept) < 2:
+    written = [text for text in texts if text.strip()]
+    if len(written) < 2:
         return None
     bleu = BLEU(tokenize="13a", smooth_method="exp", effective_order=True)
     scores = [
-        bleu.sentence_score(text, kept[:place] + kept[place + 1 :]).score
-        for place, text in enumerate(kept)
+        bleu.sentence_score(text, written[:place] + written[place + 1 :]).score
+        for place, text in enumerate(written)
     ]
     return max(0.0, 100 - float(np.mean(scores)))
 

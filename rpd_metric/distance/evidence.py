@@ -79,13 +79,13 @@ def four_grams(texts: Sequence[str]) -> Matrix:
     Letters only, so numbers and symbols do not count. Small encoders take "eigenvalues" and
     "double-angle identities" for near neighbours; their letters are not.
     """
-    found = []
+    runs_of_words = []
     for text in texts:
         line = " ".join(["", *LETTERS.findall(text.lower()), ""])
         grams = {line[at : at + NGRAM] for at in range(len(line) - NGRAM + 1)}
-        found.append(grams or {text})  # a formula without a word is its own gram
-    column = {gram: index for index, gram in enumerate(sorted(set().union(*found)))}
+        runs_of_words.append(grams or {text})  # a formula without a word is its own gram
+    column = {gram: index for index, gram in enumerate(sorted(set().union(*runs_of_words)))}
     table = np.zeros((len(texts), len(column)))
-    for row, grams in enumerate(found):
+    for row, grams in enumerate(runs_of_words):
         table[row, [column[gram] for gram in grams]] = 1
     return table

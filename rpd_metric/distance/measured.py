@@ -25,7 +25,12 @@ NOT_MEASURED = "not measured"
 CHAT = "chat"
 # Problems that were written to mislead: their figure counts for every kind of text.
 MISLEADING = "misleading"
-_KINDS = {"program": "programs", "mixed": "texts in several languages", "en": "English texts"}
+_KINDS = {
+    "program": "programs",
+    "run": "runs of agents",
+    "mixed": "texts in several languages",
+    "en": "English texts",
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Measurement:
     Args:
         distance (`str`): Its name, or `"groups"`.
         steps (`str`): Who wrote them: `"chat"`, another summarizer, or `""` where it reads none.
-        texts (`str`): The code of a language, `"program"`, `"mixed"`, or `"misleading"`.
+        texts (`str`): The code of a language, `"program"`, `"run"`, `"mixed"`, or `"misleading"`.
         data (`str`): What it was measured on, e.g. `"164 natural problems"`.
     """
 

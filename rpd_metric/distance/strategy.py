@@ -63,18 +63,18 @@ def step_distances(
     np.maximum(between, 0, out=between)
     rows = [row_of[text] for text in texts]
     between = between[np.ix_(rows, rows)]
-    asked = _asked(between, [len(solution) for solution in steps])
-    pairs: Matrix = np.maximum(asked, asked.T)
+    directed = _mean_nearest(between, [len(solution) for solution in steps])
+    pairs: Matrix = np.maximum(directed, directed.T)
     return pairs
 
 
-def _asked(between: Matrix, lengths: Sequence[int]) -> Matrix:
+def _mean_nearest(between: Matrix, lengths: Sequence[int]) -> Matrix:
     """`(s, s)` distances of texts to `(k, k)`: how far row i's texts are from the nearest of j."""
     counts = np.array(lengths)
     starts = np.cumsum(counts) - counts
     nearest = np.minimum.reduceat(between, starts, axis=1)
-    asked: Matrix = np.add.reduceat(nearest, starts, axis=0) / counts[:, None]
-    return asked
+    directed: Matrix = np.add.reduceat(nearest, starts, axis=0) / counts[:, None]
+    return directed
 
 
 def pieces(evidence: Evidence) -> Matrix:
@@ -104,6 +104,8 @@ def taught(evidence: Evidence) -> Matrix:
     """
     parts = zip(TAUGHT_SHARES, taught_parts(evidence), strict=True)
     distances: Matrix = np.sum([share * part for share, part in parts], axis=0)
+    texts = ["".join(pieces) for pieces in evidence.texts["taught"]]
+    distances[np.equal.outer(texts, texts)] = 0  # without expressions, they would be apart
     return half_linked(distances)
 
 
@@ -172,8 +174,8 @@ def both_ways(texts: Sequence[Sequence[str]], vectors: Sequence[Matrix]) -> Matr
     # Whatever rounding or a zero vector makes of them.
     _, same = np.unique([text for solution in texts for text in solution], return_inverse=True)
     between[same[:, None] == same] = 0
-    asked = _asked(between, [len(rows) for rows in vectors])
-    distances: Matrix = (asked + asked.T) / 2
+    directed = _mean_nearest(between, [len(rows) for rows in vectors])
+    distances: Matrix = (directed + directed.T) / 2
     np.fill_diagonal(distances, 0)
     return distances
 

@@ -25,7 +25,7 @@ NOTATION: dict[str, dict[str, Any]] = json.loads(
 
 
 def _words(languages: str, kind: str) -> str:
-    return "|".join(word for one in NOTATION[languages].values() for word in one[kind])
+    return "|".join(word for language in NOTATION[languages].values() for word in language[kind])
 
 
 _SPACED = (
@@ -139,7 +139,7 @@ def final_answer(response: str, pattern: str | None = None) -> str | None:
         return next(filter(None, own[-1].groups()), own[-1].group()).strip() or None
     if box := _last_box(spoken):
         return box
-    (place, said), (later, headed) = _announced(spoken), _under_heading(spoken)
+    (place, announced), (later, headed) = _announced(spoken), _under_heading(spoken)
     if (tagged := list(_TAGGED.finditer(spoken))) and tagged[-1].start() > max(place, later):
         inner = tagged[-1]["answer"]
         return final_answer(inner) or _of_line(inner) or None
@@ -148,7 +148,7 @@ def final_answer(response: str, pattern: str | None = None) -> str | None:
         return line
     # Under a heading at the end, some models repeat the answer in a sentence.
     value_is_later = later > place and len(_WORD.findall(headed)) < 4
-    return (headed if value_is_later else said or headed) or None
+    return (headed if value_is_later else announced or headed) or None
 
 
 def readable(answer: str) -> str:
@@ -256,17 +256,17 @@ def _different_brackets(gold: str, answer: str) -> bool:
 
 def _residues(gold: str, answer: str) -> Verdict | None:
     """The verdict on "x = 3 (mod 7)"; a plain reference is met by its remainder."""
-    wanted, given = _MODULO.fullmatch(gold), _MODULO.fullmatch(answer)
-    if not given or not (wanted or _WHOLE.fullmatch(gold)):
+    reference, candidate = _MODULO.fullmatch(gold), _MODULO.fullmatch(answer)
+    if not candidate or not (reference or _WHOLE.fullmatch(gold)):
         return None
-    modulus = int(given["modulus"])
-    if not modulus or (wanted and int(wanted["modulus"]) != modulus):
+    modulus = int(candidate["modulus"])
+    if not modulus or (reference and int(reference["modulus"]) != modulus):
         return Verdict.WRONG
     sets = []
-    for text in (wanted["values"] if wanted else gold, given["values"]):
+    for text in (reference["values"] if reference else gold, candidate["values"]):
         numbers = re.findall(r"(\\pm)?(-?\d{1,15})", text)
         sets.append({s * int(n) % modulus for pm, n in numbers for s in ((1, -1) if pm else (1,))})
-    same = sets[0] == sets[1] and (wanted is not None or 0 <= int(gold) < modulus)
+    same = sets[0] == sets[1] and (reference is not None or 0 <= int(gold) < modulus)
     return Verdict.CORRECT if same else Verdict.WRONG
 
 
@@ -311,14 +311,14 @@ def _list_of_boxes(response: str, last: int, closes: dict[int, int]) -> str | No
 
 def _under_heading(response: str) -> tuple[int, str]:
     """Where the last heading that announces the answer is, and a formula or line under it."""
-    found = list(_HEADING.finditer(response))
-    if not found:
+    headings = list(_HEADING.finditer(response))
+    if not headings:
         return -1, ""
-    under = response[found[-1].end() :]
+    under = response[headings[-1].end() :]
     for opening, closing in (("$$", "$$"), (r"\[", r"\]")):
         if under.startswith(opening) and (end := under.find(closing, 3)) > 0:
-            return found[-1].start(), under[2:end].strip()
-    return found[-1].start(), _of_line(under.partition("\n")[0].strip("*_ \t\r"))
+            return headings[-1].start(), under[2:end].strip()
+    return headings[-1].start(), _of_line(under.partition("\n")[0].strip("*_ \t\r"))
 
 
 def _announced(response: str) -> tuple[int, str]:

@@ -88,10 +88,10 @@ class Grader(contextlib.AbstractContextManager["Grader"]):
 
     def verdict(self, gold: str | int | float, response: str) -> Verdict:
         """Grade one row; several threads may call it, each of which takes a process."""
-        wanted, given = _answers(gold, response)
-        if not given:
+        references, candidates = _answers(gold, response)
+        if not candidates:
             return Verdict.NO_ANSWER
-        return self.compare(wanted, given)
+        return self.compare(references, candidates)
 
     def compare(self, gold: str, answer: str) -> Verdict:
         """The verdict on two [`~rpd_metric.grading.answers.readable`] answers."""
@@ -135,7 +135,7 @@ class _Worker:
     def compare(self, gold: str, answer: str, seconds: float) -> Verdict | None:
         """The verdict, or `None` where the process came to its end or has to be brought to it."""
         if not self._started and self._line(_START_SECONDS) != "ready":
-            raise RuntimeError(f"a grading process did not start:\n{self._said()}")
+            raise RuntimeError(f"a grading process did not start:\n{self._stderr()}")
         self._started = True
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has died: there will be no line
@@ -150,7 +150,7 @@ class _Worker:
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
         return self.process.stdout.readline().decode().strip() if ready else ""
 
-    def _said(self) -> str:
+    def _stderr(self) -> str:
         self.process.kill()
         self.process.wait()
         self._errors.seek(0)

@@ -74,15 +74,15 @@ def _within_rounding(
     """Equal to six significant digits, or to all decimals of a reference for an irrational."""
     from sympy import Float  # type: ignore[import-untyped,unused-ignore]
 
-    wanted, given = _value(references), _value(candidates)
-    if wanted is None or given is None:
+    reference, candidate = _value(references), _value(candidates)
+    if reference is None or candidate is None:
         return same
     if same:
-        return abs(wanted - given) <= 1e-5 * max(abs(wanted), abs(given))
+        return abs(reference - candidate) <= 1e-5 * max(abs(reference), abs(candidate))
     decimals = _DECIMAL.fullmatch(gold)
     if decimals is None or any(item.is_rational or item.atoms(Float) for item in candidates):
         return False
-    return round(given, len(decimals[1])) == wanted
+    return round(candidate, len(decimals[1])) == reference
 
 
 def _value(items: tuple[Any, ...]) -> float | None:
@@ -102,8 +102,8 @@ def _expressions(answer: str) -> tuple[Any, ...]:
     from math_verify import LatexExtractionConfig, parse
 
     # One box around the whole: without it, a list is cut and a bare word is not read at all.
-    found = parse(rf"\boxed{{{answer}}}", [LatexExtractionConfig()], parsing_timeout=None)
-    return tuple(item for item in found if not isinstance(item, str))
+    expressions = parse(rf"\boxed{{{answer}}}", [LatexExtractionConfig()], parsing_timeout=None)
+    return tuple(item for item in expressions if not isinstance(item, str))
 
 
 def _complex(items: tuple[Any, ...]) -> tuple[Any, ...]:

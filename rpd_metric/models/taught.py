@@ -36,10 +36,10 @@ def read_changes(file: Path) -> Weights:
     Raises [`ModelError`]: The file is not the one that belongs to this version.
     """
     content = file.read_bytes()
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SHA256:
         raise ModelError(
-            f"{file} has sha256 {found}, not {SHA256}. Install the package again: "
+            f"{file} has sha256 {digest}, not {SHA256}. Install the package again: "
             "pip install --force-reinstall rpd-metric"
         )
     with np.load(BytesIO(content)) as arrays:

@@ -100,12 +100,12 @@ def _sampling(request: ChatRequest) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
 
-    asked, schema = request.sampling, request.schema
+    sampling, schema = request.sampling, request.schema
     return SamplingParams(
-        temperature=max(asked.temperature, 0.0),
-        top_p=asked.top_p,
-        max_tokens=asked.max_tokens,
-        seed=asked.seed,
+        temperature=max(sampling.temperature, 0.0),
+        top_p=sampling.top_p,
+        max_tokens=sampling.max_tokens,
+        seed=sampling.seed,
         stop=list(request.stop),
         # Special tokens are dropped before a stop is looked for.
         skip_special_tokens=not request.stop,

@@ -77,17 +77,19 @@ class Candidate:
         return reply
 
 
-def same(got: Any, expected: Any) -> bool:
+def same(value: Any, expected: Any) -> bool:
     """Whether a call returned what was expected; a tuple counts as a list, those in it do not."""
-    return bool((list(got) if isinstance(got, tuple) else got) == expected)
+    return bool((list(value) if isinstance(value, tuple) else value) == expected)
 
 
-def same_output(got: str, expected: str) -> bool:
+def same_output(output: str, expected: str) -> bool:
     """Whether two outputs are the same: line by line, as text or as exact decimal numbers.
 
     White space around the output and around its lines does not count.
     """
-    ours, theirs = ([line.strip() for line in text.strip().split("\n")] for text in (got, expected))
+    ours, theirs = (
+        [line.strip() for line in text.strip().split("\n")] for text in (output, expected)
+    )
     return len(ours) == len(theirs) and all(
         a == b or _same_numbers(a, b) for a, b in zip(ours, theirs, strict=True)
     )

@@ -41,9 +41,9 @@ def run(*solutions: str, config: FilterConfig = ALL_OFF, **extra: Any) -> Filter
 def test_length_is_the_mean_over_all_solutions_the_limit_included():
     assert run("one two", "one two") == Filtered((0, 1), ("", ""), ("", ""), (2, 2))
     config = replace(ALL_OFF, max_mean_tokens=3)
-    assert run("a b c d e", "a", config=config).kept == (0, 1)
+    assert run("a b c d e", "a", config=config).remaining == (0, 1)
     filtered = run("a b c d e f g", "a", config=config)
-    assert (filtered.kept, filtered.problem_reason) == ((), "too_long")
+    assert (filtered.remaining, filtered.problem_reason) == ((), "too_long")
     assert filtered.reasons == ("too_long", "too_long")
 
 
@@ -122,11 +122,11 @@ def test_what_stays_and_what_goes_add_up_and_filtering_again_changes_nothing(
     filtered = filter_problem(problem, config, Words())
 
     kept = tuple(index for index, reason in enumerate(filtered.reasons) if not reason)
-    assert kept == filtered.kept
-    assert (filtered.problem_reason is None) == (len(filtered.kept) >= least)
+    assert kept == filtered.remaining
+    assert (filtered.problem_reason is None) == (len(filtered.remaining) >= least)
     if kept:
         again = filter_problem(problem.take(kept), config, Words())
-        assert again.kept == tuple(range(len(kept)))
+        assert again.remaining == tuple(range(len(kept)))
 
 
 def test_a_filter_of_another_package_is_applied_to_what_ours_left(monkeypatch):

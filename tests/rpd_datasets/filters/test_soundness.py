@@ -67,7 +67,7 @@ def test_rules_or_a_judge_leave_out_what_failed_and_nobody_does_until_asked():
         FilterConfig(min_solutions=1, require_complete=False, soundness=rule)
         for rule in ("off", "rules", "llm")
     )
-    assert filter_problem(problem, off, count).kept == (0, 1, 2)
+    assert filter_problem(problem, off, count).remaining == (0, 1, 2)
     found = filter_problem(problem, rules, count)
     assert found.reasons == ("admits_mistake", "", "")
     assert "mistake" in found.details[0]

@@ -326,6 +326,10 @@ def test_a_log_of_an_agent_keeps_calls_results_and_tools(log_format, tmp_path):
     assert (row["problem"], row["correct"]) == ("2 * 4?", [True, True])
     assert [turn["role"] for turn in first["prompt"]] == ["system", "user"]
     call, result, last = first["completion"]
+    assert (
+        row["solutions"]
+        == ['tool call for tool double\n\ndouble({"number": 4})\n\nTwice 4 is 8.'] * 2
+    )
     assert call["tool_calls"][0]["function"] == {"name": "double", "arguments": {"number": 4}}
     assert (result["role"], result["name"], result["content"]) == ("tool", "double", "8")
     assert last == {"role": "assistant", "content": "Twice 4 is 8."}

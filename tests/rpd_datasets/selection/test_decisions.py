@@ -32,7 +32,7 @@ def test_a_rejected_solution_is_left_out_with_its_reason(tmp_path):
     assert found.details[1] == "d.json rejects it."
     # Marks of a problem say nothing of one that was changed since.
     other = Problem("p", PROBLEM.solutions[:2])
-    assert filter_problem(other, config, token_counter("estimate")).kept == (0, 1)
+    assert filter_problem(other, config, token_counter("estimate")).remaining == (0, 1)
 
 
 @pytest.mark.parametrize(
