@@ -50,11 +50,11 @@ def matched_pairs(
     texts = problem.solutions
     methods = strategy_labels(problem.extra, len(texts)) or [UNNAMED] * len(texts)
 
-    def cost(one: int, other: int) -> float:
-        differ = UNNAMED not in (methods[one], methods[other]) and methods[one] != methods[other]
-        return abs(log(len(texts[one]) / len(texts[other]))) + OTHER_METHOD * differ
+    def cost(item: int, other: int) -> float:
+        differ = UNNAMED not in (methods[item], methods[other]) and methods[item] != methods[other]
+        return abs(log(len(texts[item]) / len(texts[other]))) + OTHER_METHOD * differ
 
-    costs = [[cost(one, other) for other in wrong] for one in right]
+    costs = [[cost(item, other) for other in wrong] for item in right]
     places = zip(*linear_sum_assignment(costs), strict=True)
     pairs = [(right[row], wrong[column]) for row, column in places]
     return sorted(pairs, key=lambda pair: cost(*pair))[:most]

@@ -155,7 +155,7 @@ def rows_of(
     jobs: list[tuple[int, Callable[[], Row]]] = []
     if to == "dpo":
         pairs = matched_pairs(problem, right, wrong, most)
-        jobs = [(one, partial(dpo_row, rows[one], rows[other])) for one, other in pairs]
+        jobs = [(entry, partial(dpo_row, rows[entry], rows[other])) for entry, other in pairs]
     elif to == "kto":
         jobs = [(n, partial(kto_row, rows[n], right=n in right)) for n in (*right, *wrong)]
     else:
@@ -197,13 +197,13 @@ def _speech(turn: Message, *, hermes: bool) -> Row:
     text, calls = _text(turn), [call["function"] for call in _calls(turn)]
     if not calls:
         return {"from": SPEAKERS[turn["role"]], "value": text}
-    asked = _json(calls[0] if len(calls) == 1 else calls)
+    request = _json(calls[0] if len(calls) == 1 else calls)
     if not text.strip():
-        return {"from": "function_call", "value": asked}
+        return {"from": "function_call", "value": request}
     if hermes:
         each = (f"<tool_call>\n{_json(call)}\n</tool_call>" for call in calls)
         return {"from": "gpt", "value": "\n".join([text, *each])}
-    return {"from": "function_call", "value": f"{text}<tool_call>{asked}</tool_call>"}
+    return {"from": "function_call", "value": f"{text}<tool_call>{request}</tool_call>"}
 
 
 def _api_call(call: Any, name: str) -> Any:

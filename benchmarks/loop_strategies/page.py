@@ -48,8 +48,8 @@ READING = """\
 A start that knows nothing must learn one way first: choose one solution of a problem for it. Of a
 start that knows the strategies, look at its corner below, at the k that you use. The base of the
 paper solves 46 % of MATH500's level 5 at pass@1 and 75 % at pass@16, and 8 % and 28 % of AIME24:
-by these numbers it is nearer to `all` than to `little`. That is a reading of the paper, not a result
-of this page; its model is 30 times as large, and its diverse arms gained."""
+by these numbers it is nearer to `all` than to `little`. This is a reading of the paper, no result
+of this page: its model is 30 times as large, and diverse arms gained."""
 EARLIER = """\
 Before, this page was one corner: a start that knew little, a task whose strategies all fitted every
 problem, free wording, 8 samples at temperature 0.6, three seeds. Its code is at commit 6020a79.
