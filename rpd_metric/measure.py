@@ -282,10 +282,12 @@ READINGS: Mapping[str, Reading] = {
 
 
 def _plain(value: Any) -> Any:
-    """Lists for tuples and arrays, so that one kind of container is left to check."""
+    """Lists for tuples, arrays and a dataset's columns: one kind of container left to check."""
     if hasattr(value, "tolist"):
         value = value.tolist()
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (str, bytes)) or not isinstance(value, Sequence):
+        return value
+    return [_plain(item) for item in value]
 
 
 def _form_of(row: Any, where: str) -> str | None:
