@@ -23,8 +23,8 @@ from rpd_datasets.cli.output import Progress, cell, print_result, print_scored, 
 from rpd_datasets.config import GROUPS
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all, score_of, uniform
-from rpd_datasets.curation.summary import evidence_of
-from rpd_datasets.filters.answer_checks import mark_column
+from rpd_datasets.curation.summary import evidence_of, tally
+from rpd_datasets.filters.answer_checks import CHECKS, in_three, mark_column, too_many_unchecked
 from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.language import kind_of, written_in
@@ -69,7 +69,8 @@ def _score(args: argparse.Namespace) -> None:
     # A chat model sorts the solutions, too, whatever the distance.
     config = replace(config, problems=GROUPS if chat else name, solutions=name)
     marked_by = set[str | None]()
-    written = Counter[str]()
+    written, known = Counter[str](), Counter[str]()
+    unread: list[str] = []  # answers that could not be checked
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
     labels: list[Labels] = []
@@ -88,8 +89,10 @@ def _score(args: argparse.Namespace) -> None:
             labels.append(scored.labels(problem))
             rights.append(scored.marks or [None] * len(problem.solutions))
             marks = mark_column(problem.extra, column)
-            known = {"marks": marks, "reference": "reference answers"}
-            marked_by.add(known.get(scored.marked_by))
+            names = {"marks": marks, "reference": "reference answers"}
+            marked_by.add(names.get(scored.marked_by))
+            known.update(tally(scored))
+            unread.extend(scored.unread)
             written.update(written_in(problem.solutions[place]) for place in scored.usable)
             distances = nan_for_none(scored.chosen_by)
             groups = [group for group in scored.strategies if group is not None]
@@ -117,6 +120,7 @@ def _score(args: argparse.Namespace) -> None:
     texts = kind_of(written)
     curve = evidence.curve(name, texts)
     right_by = ", ".join(sorted(filter(None, marked_by))) or None
+    checks = {name: known[name] for name in CHECKS} if any(known[name] for name in CHECKS) else None
     trust = ReaderTrust.of(aurocs)
     counts = [] if trust.refuted else strategy_counts(labels, rights)
     summary = {
@@ -130,10 +134,12 @@ def _score(args: argparse.Namespace) -> None:
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),
+        "answers": checks if args.json or checks is None else in_three([*checks.values()]),
         "right_by": None if args.all else right_by,
         "summarizer": models.summarizer.name if chat or DISTANCES[name].reads_steps else None,
         "embedder": models.embedder.name,
         "ties": config.ties if name == "rpd" else None,
+        "warning": too_many_unchecked([*checks.values()], unread) if checks else None,
     }
     if not args.json:
         first = problems[: args.num_rows]

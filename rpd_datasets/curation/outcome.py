@@ -112,6 +112,10 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             else None,
             "selected_by": selected_by if chose != distance else None,
             "means": _meaning(median_chosen, summary.evidence.curve(distance, texts)),
+            # It may judge the choice: that is worth no more than it was measured to see.
+            "sees": summary.evidence.describe(distance, texts)
+            if distance and distance != named
+            else None,
         },
         "strategies": _strategies(summary),
         "strategy_counts": _counts_of_strategies(summary),

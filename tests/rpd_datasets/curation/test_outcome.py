@@ -83,6 +83,7 @@ def test_a_choice_is_measured_beside_all_that_could_have_been_chosen():
 def test_the_numbers_of_a_run_are_shown_in_lines():
     run = a_run()
     found = outcome(run, CurationConfig())
+    sees = found["median"]["sees"]
     assert found["median"] == {
         "of": "rpd",
         "selected_by": "taught",
@@ -90,6 +91,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
         "random": 0.4,
         "all_problems": 0.3,
         "means": None,
+        "sees": sees,
     }
     assert found["answers"]["chosen"] == {"right": 3, "wrong": 2, "not_checked": 1}
     assert found["solutions_left_out"] == {"duplicate": 1, "no_steps": 3}
@@ -103,6 +105,9 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
         "selected by `taught`"
     )
     assert named["Distance"].startswith("`taught` measures ")
+    # What judges the choice is worth what it was measured to see, no more.
+    assert named["RPD"] == f"measures {sees}"
+    assert "an AUROC of 0.808 [0.741, 0.869] on 82 natural problems" in sees
     assert (named["Steps"], named["Asked for"]) == ("asked 12, accepted 9", "problems 4")
     warned = [said for name, said in lines if name == "Warning"]
     assert len(warned) == 4
@@ -126,6 +131,9 @@ def test_ones_own_evidence_is_on_ones_own_card(tmp_path):
         evidence = evidence_of(config, "st:another", "extractive", path)
         found = outcome(a_run(evidence=evidence), config)
         assert words in found["distance"]["sees"]
+        # RPD judges what another distance selected, by the same evidence.
+        by_pieces = replace(config, problems="pieces", solutions="pieces")
+        assert words in outcome(a_run(evidence=evidence), by_pieces)["median"]["sees"]
         assert (found["median"]["means"] == "almost surely another method") == (path is not None)
     # It is about English texts.
     german = outcome(a_run(evidence=evidence, written=Counter(de=9)), config)
