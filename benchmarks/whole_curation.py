@@ -26,11 +26,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -109,7 +107,7 @@ def plain_encoders() -> dict[str, Callable[[Sequence[str]], Any]]:
 
 
 def on_one_core(source: str, problems: int, rounds: int, scratch: Path) -> str:
-    """The three ways, the best of some rounds, and whether choices agree."""
+    """The table of the three ways, and whether choices agree."""
     import torch
 
     torch.set_num_threads(1)
@@ -118,31 +116,25 @@ def on_one_core(source: str, problems: int, rounds: int, scratch: Path) -> str:
     recorded = {name: Recorded(name, encode[name]) for name in ENCODERS}
     expected = curate(source, scratch / "plain", problems, recorded)
     selected = curate(source, scratch / "ours", problems, ours)  # figures are drawn once: fonts
-    ways: dict[str, Callable[[], object]] = {
+    ways = {
         "encode": lambda: [encode[name](of.texts) for name, of in recorded.items()],
         "encoder": lambda: [
             ours[name].encode(call) for name, of in recorded.items() for call in of.calls
         ],
         "curate": lambda: curate(source, scratch / "ours", problems, ours),
     }
-    best = dict.fromkeys(ways, (float("inf"), float("inf")))
-    for _ in range(rounds):
-        for way, call in ways.items():
-            began, spent = time.perf_counter(), time.process_time()
-            call()
-            cpu, seconds = time.process_time() - spent, time.perf_counter() - began
-            best[way] = min(best[way][0], cpu), min(best[way][1], seconds)
+    table = best_of(ways, rounds, "CPU s")
     equal = sum(selected[name] == expected.get(name) for name in selected)
     order = "the same" if list(selected) == list(expected) else "another"
     counts = ", ".join(f"{len(of.texts):,} by {name}" for name, of in recorded.items())
     return (
-        f"one core, {len(selected)} problems, distinct texts: {counts}\n\n{table(best, 0)}\n\n"
+        f"one core, {len(selected)} problems, distinct texts: {counts}\n\n{table}\n\n"
         f"Equal choices in {equal} of {len(selected)} problems, problems in {order} order"
     )
 
 
 def on_all_cores(source: str, problems: int, rounds: int, scratch: Path) -> str:
-    """Seconds and CPU time from start to end of each process, the best of some rounds."""
+    """The table of the command and of `encode`, each from start to end."""
     rng = np.random.default_rng(0)
     # Which texts are encoded does not depend on their vectors.
     recorded = {
@@ -155,34 +147,34 @@ def on_all_cores(source: str, problems: int, rounds: int, scratch: Path) -> str:
     rpd = [sys.executable, "-m", "rpd_datasets.cli", "curate", source, "--limit", str(problems)]
     rpd += ["--no-require-complete", "--num-problems", str(problems), "--overwrite"]
     own = [sys.executable, __file__, "--encode", str(texts)]
+
+    def run(command: list[str], env: Mapping[str, str]) -> None:
+        subprocess.run(command, env=os.environ | env, check=True, capture_output=True)
+
     ways = {
-        "encode, threads": (own, {"OMP_NUM_THREADS": str(cores)}),
-        "encode, processes": ([*own, "--num-proc", str(cores)], ONE_THREAD),
-        "rpd curate": ([*rpd, "--output", str(scratch / "out")], {}),
+        "encode, threads": lambda: run(own, {"OMP_NUM_THREADS": str(cores)}),
+        "encode, processes": lambda: run([*own, "--num-proc", str(cores)], ONE_THREAD),
+        "rpd curate": lambda: run([*rpd, "--output", str(scratch / "out")], {}),
     }
-    best = dict.fromkeys(ways, (float("inf"), float("inf")))
+    return f"{cores} cores, {problems} problems\n\n{best_of(ways, rounds, 'seconds')}"
+
+
+def best_of(ways: Mapping[str, Callable[[], object]], rounds: int, compared: str) -> str:
+    """The best of some rounds of each way, interleaved; one column is beside the first way's."""
+    best = {way: {"CPU s": float("inf"), "seconds": float("inf")} for way in ways}
     for _ in range(rounds):
-        for way, (command, env) in ways.items():
-            before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-            subprocess.run(command, env=os.environ | env, check=True, capture_output=True)
-            seconds, after = (
-                time.perf_counter() - began,
-                resource.getrusage(resource.RUSAGE_CHILDREN),
-            )
-            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            best[way] = min(best[way][0], cpu), min(best[way][1], seconds)
-    return f"{cores} cores, {problems} problems, from start to end\n\n{table(best, 1)}"
-
-
-def table(best: Mapping[str, tuple[float, float]], column: int) -> str:
-    """CPU time and seconds of each way; `column` is compared with the first way's."""
-    first = next(iter(best.values()))[column]
-    name = ("CPU time", "seconds")[column]
+        for way, call in ways.items():
+            before = os.times()
+            call()
+            *cpu, seconds = (after - was for after, was in zip(os.times(), before, strict=True))
+            for name, value in (("CPU s", sum(cpu)), ("seconds", seconds)):
+                best[way][name] = min(best[way][name], value)
+    first, title = next(iter(best.values()))[compared], f"{compared} / {next(iter(best))}"
+    rows = ({**figures, title: figures[compared] / first} for figures in best.values())
     return markdown(
         [
-            {"way": way, "CPU s": f"{cpu:.2f}", "seconds": f"{seconds:.2f}"}
-            | {f"{name} / {next(iter(best))}": f"{(cpu, seconds)[column] / first:.2f}"}
-            for way, (cpu, seconds) in best.items()
+            {"way": way, **{name: f"{value:.2f}" for name, value in row.items()}}
+            for way, row in zip(best, rows, strict=True)
         ]
     )
 
