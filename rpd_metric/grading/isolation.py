@@ -103,8 +103,14 @@ def limited(tools: Mapping[str, str], source: str, limits: Limits, *, isolated: 
         # A second line of defence: processor time, in whole seconds.
         f"--cpu={int(limits.seconds) + 2}",
         *([f"--nproc={limits.processes}"] if isolated else []),
-        *("--", sys.executable, source),
+        *("--", str(_interpreter()), source),
     ]
+
+
+def _interpreter() -> Path:
+    """This Python where its folder really is: of a link to it, the sandbox shows the target."""
+    path = Path(sys.executable)
+    return path.parent.resolve() / path.name
 
 
 def system_call_filter(machine: str) -> bytes:
