@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from rpd_metric.errors import SpecError
-from rpd_metric.plugins import Registry
+from rpd_metric.plugins import Registry, border
 
 # The only hosts beyond this machine that HF_TOKEN is sent to.
 HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")
@@ -69,8 +69,9 @@ class Kind:
     key_variable: str = ""  # environment variable with the key for such servers
 
     def load(self, *arguments: Any) -> Any:
-        """Call the loader."""
-        return resolve_name(self.loader)(*arguments)
+        """Call the loader. Raises [`PluginError`] if that of another package fails."""
+        with border(f"the loader {self.loader!r}", self.loader):
+            return resolve_name(self.loader)(*arguments)
 
 
 @dataclass(frozen=True)
