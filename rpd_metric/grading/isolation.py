@@ -94,6 +94,8 @@ def limited(tools: Mapping[str, str], source: str, limits: Limits, *, isolated: 
     Processes are limited only where it is isolated: outside of a namespace, all of this user's
     would count.
     """
+    # In its real folder, which the sandbox shows; the file's own link leads out of a virtual one.
+    python = Path(sys.executable).parent.resolve() / Path(sys.executable).name
     return [
         tools["prlimit"],
         f"--as={limits.memory}",
@@ -103,14 +105,8 @@ def limited(tools: Mapping[str, str], source: str, limits: Limits, *, isolated: 
         # A second line of defence: processor time, in whole seconds.
         f"--cpu={int(limits.seconds) + 2}",
         *([f"--nproc={limits.processes}"] if isolated else []),
-        *("--", str(_interpreter()), source),
+        *("--", os.fspath(python), source),
     ]
-
-
-def _interpreter() -> Path:
-    """This Python where its folder really is: of a link to it, the sandbox shows the target."""
-    path = Path(sys.executable)
-    return path.parent.resolve() / path.name
 
 
 def system_call_filter(machine: str) -> bytes:
