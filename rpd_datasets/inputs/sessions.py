@@ -57,11 +57,11 @@ def read_session(rows: Iterable[Row | Rejected], label: str) -> Iterator[Row | R
             aside = any(map(values.get, ("isSidechain", "isMeta", "isApiErrorMessage")))
             if aside or turn.get("model") == "<synthetic>" or not role_of(turn):
                 continue
-            said = messages_of(turn)
-            if "parentUuid" in values and said[0]["role"] == "user":
+            spoken = messages_of(turn)
+            if "parentUuid" in values and spoken[0]["role"] == "user":
                 # A second message in the place of one is what the user wrote instead.
                 del messages[begun.setdefault(str(values["parentUuid"]), len(messages)) :]
-            messages += said
+            messages += spoken
     whole: dict[str, Any] = {"messages": merged(messages, "assistant"), "session_id": session}
     yield Row(f"{label}:1", whole | ({FOLDER: folder} if folder else {}))
 
