@@ -88,6 +88,14 @@ def test_a_program_that_does_not_end_is_ended(program, mark):
     assert processes(mark) == []
 
 
+def test_this_python_may_be_reached_through_a_link(tmp_path, monkeypatch):
+    (tmp_path / "env").symlink_to(sys.prefix)
+    for name in ("executable", "prefix"):
+        path = Path(getattr(sys, name)).relative_to(sys.prefix)
+        monkeypatch.setattr(sys, name, str(tmp_path / "env" / path))
+    assert Sandbox(LIMITS).run("import sys; print(sys.prefix)").returncode == 0
+
+
 def test_endless_output_is_cut(sandbox):
     for stream in ("stdout", "stderr"):
         outcome = sandbox.run(f"import sys\nwhile True: sys.{stream}.write('spam' * 1000)")
