@@ -17,18 +17,16 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from machine import markdown
+
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.mathematics import Grader
 
 # Files, how a row's problem is called, and its columns: reference answer, solutions, labels.
-SETS = (
-    (
-        "multi_solution/candidates.jsonl",
-        "{problem_id}",
-        ("reference_answer", "solutions", "correct"),
-    ),
-    ("benchmarks/qwen_math_cot_100x8.jsonl", "math-qwen-{idx:03}", ("gt", "code", "score")),
-)
+SETS = {
+    "multi_solution/candidates.jsonl": ("{problem_id}", "reference_answer", "solutions", "correct"),
+    "benchmarks/qwen_math_cot_100x8.jsonl": ("math-qwen-{idx:03}", "gt", "code", "score"),
+}
 # class: (who is right, what happens, the solutions it happens in)
 CLASSES: dict[str, tuple[str, str, set[tuple[str, int]]]] = {
     "one number from an expression": (
@@ -80,10 +78,9 @@ class Labelled(NamedTuple):
     correct: bool
 
 
-def read(path: Path, name: str, columns: tuple[str, str, str]) -> list[Labelled]:
-    """The solutions of a JSONL file; `name` formats a problem's, `columns` hold the rest."""
+def read(path: Path, name: str, gold: str, solutions: str, labels: str) -> list[Labelled]:
+    """The solutions of a JSONL file: the format of a problem's name, and its columns."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    gold, solutions, labels = columns
     return [
         Labelled(name.format(**row), index, row[gold], solution, row[labels][index])
         for row in rows
@@ -109,23 +106,24 @@ def agreement(name: str, rows: list[Labelled], workers: int) -> bool:
         f"{len(rows)} solutions, {seconds:.0f} s with {workers} worker processes. Agreement: "
         f"{len(rows) - len(differ)} of {len(rows)} ({1 - len(differ) / len(rows):.2%}).\n"
     )
-    print("| verdict | label right | label wrong |\n| --- | ---: | ---: |")
-    for verdict in Verdict:
-        print(f"| {verdict.value} | {counts[verdict, True]} | {counts[verdict, False]} |")
-    print("\n| disagreement | count | grader says | who is right | what happens |")
-    print("| --- | ---: | --- | --- | --- |")
-    left = differ
+    labels = [("label right", True), ("label wrong", False)]
+    table = [
+        {"verdict": verdict.value, **{title: counts[verdict, label] for title, label in labels}}
+        for verdict in Verdict
+    ]
+    print(markdown(table), "\n")
+    table, unexplained = [], {(row.problem, row.index): verdict.value for row, verdict in differ}
     for title, (right, text, members) in CLASSES.items():
-        here = [pair for pair in left if (pair[0].problem, pair[0].index) in members]
-        if here:
-            names = ", ".join(sorted({verdict.value for _, verdict in here}))
-            print(f"| {title} | {len(here)} | {names} | {right} | {text} |")
-        left = [pair for pair in left if pair not in here]
-    for row, verdict in left:
-        place = f"{row.problem}, solution {row.index}"
-        print(f"| **unexplained** | 1 | {verdict.value} | | {place} |")
+        says = [unexplained.pop(member) for member in sorted(members & unexplained.keys())]
+        if says:
+            names = ", ".join(sorted({*says}))
+            table.append({"disagreement": title, "count": len(says), "grader says": names})
+            table[-1] |= {"who is right": right, "what happens": text}
+    print(markdown(table))
+    for (problem, index), says in unexplained.items():
+        print(f"unexplained: {problem}, solution {index} is {says}")
     print()
-    return not left
+    return not unexplained
 
 
 def main() -> None:
@@ -135,8 +133,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     explained = [
-        agreement(name, read(args.data / name, problem, columns), args.workers)
-        for name, problem, columns in SETS
+        agreement(name, read(args.data / name, *columns), args.workers)
+        for name, columns in SETS.items()
     ]
     if not all(explained):
         sys.exit("some disagreements are not explained; read them and add them to CLASSES")
