@@ -2,8 +2,8 @@
 
     python benchmarks/grading.py --data ../shared/data
 
-Every labelled solution is graded. Each disagreement was read once by a person and is listed below
-with its class; one that is not listed is reported as unexplained and makes the script fail.
+Every labelled solution is graded. Each disagreement was read once by a person and is in
+grading_disagreements.json, with its class; one that is not makes the script fail.
 `rpd compare-graders` prints the table of judged pairs.
 """
 
@@ -27,52 +27,13 @@ SETS = {
     "multi_solution/candidates.jsonl": ("{problem_id}", "reference_answer", "solutions", "correct"),
     "benchmarks/qwen_math_cot_100x8.jsonl": ("math-qwen-{idx:03}", "gt", "code", "score"),
 }
-# class: (who is right, what happens, the solutions it happens in)
-CLASSES: dict[str, tuple[str, str, set[tuple[str, int]]]] = {
-    "one number from an expression": (
-        "the grader",
-        "The answer is an expression (an imaginary multiple, a constant plus a variable), and the "
-        "label accepted the one number in it that equals the reference.",
-        {
-            ("math-l5-0132", 5),
-            ("math-l5-0132", 11),
-            ("math-l5-0147", 0),
-            ("math-l5-0178", 8),
-            ("math-l5-0446", 2),
-            ("math-l5-0536", 8),
-        },
-    ),
-    "value not computed": (
-        "the grader, by value",
-        "The answer is a sum or product of numbers whose value is the reference, such as a "
-        "power times a factor. The label required the number itself.",
-        {("math-l5-0128", 15), ("math-l5-0217", 15), ("math-l5-0603", 14)},
-    ),
-    "thousands separator": (
-        "the grader",
-        "The reference writes ten thousand with LaTeX's `{,}`, the answer does not; the label "
-        "compared the text.",
-        {("math-qwen-072", 7), ("qwen-rm100-072", 7)},
-    ),
-    "sentences instead of an answer": (
-        "the label",
-        'After "Answer:" comes the derivation in prose, with the result in its last sentence. The '
-        "grader reads the first formula or sentence and does not guess.",
-        {("math-l5-0098", 12), ("math-l5-0184", 12)},
-    ),
-    "the result comes after the box": (
-        "the label",
-        "The last box has an intermediate value; the sentence after it adds the sign.",
-        {("math-l5-0351", 5)},
-    ),
-}
+EXPLAINED = Path(__file__).with_name("grading_disagreements.json")
 
 
 class Labelled(NamedTuple):
     """One solution with the label that was published for it."""
 
-    problem: str
-    index: int
+    name: str
     gold: str
     solution: str
     correct: bool
@@ -82,7 +43,7 @@ def read(path: Path, name: str, gold: str, solutions: str, labels: str) -> list[
     """The solutions of a JSONL file: the format of a problem's name, and its columns."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
-        Labelled(name.format(**row), index, row[gold], solution, row[labels][index])
+        Labelled(f"{name.format(**row)} {index}", row[gold], solution, row[labels][index])
         for row in rows
         for index, solution in enumerate(row[solutions])
     ]
@@ -112,16 +73,15 @@ def agreement(name: str, rows: list[Labelled], workers: int) -> bool:
         for verdict in Verdict
     ]
     print(markdown(table), "\n")
-    table, unexplained = [], {(row.problem, row.index): verdict.value for row, verdict in differ}
-    for title, (right, text, members) in CLASSES.items():
-        says = [unexplained.pop(member) for member in sorted(members & unexplained.keys())]
+    table, unexplained = [], {row.name: verdict.value for row, verdict in differ}
+    for row in json.loads(EXPLAINED.read_text(encoding="utf-8")):
+        members = unexplained.keys() & row.pop("solutions")
+        says = [unexplained.pop(member) for member in sorted(members)]
         if says:
-            names = ", ".join(sorted({*says}))
-            table.append({"disagreement": title, "count": len(says), "grader says": names})
-            table[-1] |= {"who is right": right, "what happens": text}
+            table.append({**row, "count": len(says), "grader says": ", ".join(sorted({*says}))})
     print(markdown(table))
-    for (problem, index), says in unexplained.items():
-        print(f"unexplained: {problem}, solution {index} is {says}")
+    for name, verdict in unexplained.items():
+        print(f"unexplained: {name} is {verdict}")
     print()
     return not unexplained
 
@@ -137,7 +97,9 @@ def main() -> None:
         for name, columns in SETS.items()
     ]
     if not all(explained):
-        sys.exit("some disagreements are not explained; read them and add them to CLASSES")
+        sys.exit(
+            f"some disagreements are not explained; read them and add them to {EXPLAINED.name}"
+        )
 
 
 if __name__ == "__main__":
