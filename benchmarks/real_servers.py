@@ -29,6 +29,7 @@ import numpy as np
 from tabulate import tabulate
 
 from parts.kill_loop import contents
+from parts.rows import write_rows
 from parts.smollm2 import NAME, missing, smollm2
 from parts.transformers_serve import served
 from rpd_metric.models.kinds import load_embedder
@@ -63,10 +64,8 @@ class Trial:
     """One command after the other, each a row of the table."""
 
     def __init__(self, folder: Path, chat: str, args: argparse.Namespace) -> None:
-        self.folder = folder
-        self.chat = chat
+        self.folder, self.chat, self.args = folder, chat, args
         self.spec = f"openai:{chat}/v1#{NAME}"
-        self.args = args
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
 
@@ -172,26 +171,23 @@ def embeddings(url: str) -> str:
     texts = [f"Step {number}: bound the remainder by lemma {number % 7}." for number in range(200)]
     server = load_embedder(f"openai:{url}/v1#minilm")
     apart = np.abs(server.encode(texts) - load_embedder("minilm").encode(texts)).max()
-    long = server.encode(["word " * 3000, "short"])
+    long = np.isfinite(server.encode(["word " * 3000, "short"])).all(axis=1).sum()
     cut = getattr(server, "texts_cut", None)
     return (
-        f"largest difference to minilm over {len(texts)} texts: {apart:.1e}; "
-        f"{cut} of 2 texts cut, {(np.isfinite(long).all() and 'vectors') or 'no vectors'} for both"
+        f"largest difference to minilm over {len(texts)} texts: {apart:.1e}; of a long and a short "
+        f"text {cut} cut, {long} with a vector"
     )
 
 
 def pass_at_k(trial: Trial) -> list[str]:
     """pass@k of two problems by the same server."""
-    tasks, config = trial.folder / "tasks.jsonl", trial.folder / "passk.yaml"
     # As many as AIME has; two of them are asked.
     rows = ({"ID": str(n), "Problem": f"What is {n} + 3?", "Answer": n + 3} for n in range(30))
-    tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = {"samples": 4, "runs": 1, "limit": 2, "max_tokens": 100}
-    lines = [f"{name}: {value}\n" for name, value in {"benchmark": "aime24", **options}.items()]
-    config.write_text("".join(lines))
+    tasks = write_rows(trial.folder / "tasks.jsonl", rows)
     return [
-        *(sys.executable, "recipes/passk.py", "run", "--config", str(config), "--data", str(tasks)),
-        *("--model", trial.spec, "--name", "smollm2", "--output", str(trial.folder / "passk")),
+        *(sys.executable, "recipes/passk.py", "run", "--benchmark", "aime24", "--data", str(tasks)),
+        *("--model", trial.spec, "--samples", "4", "--runs", "1", "--limit", "2"),
+        *("--max-tokens", "100", "--name", "smollm2", "--output", str(trial.folder / "passk")),
     ]
 
 
