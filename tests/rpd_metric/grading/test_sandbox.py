@@ -89,6 +89,15 @@ def test_a_program_that_does_not_end_is_ended(program, mark):
     assert processes(mark) == []
 
 
+def test_a_python_behind_a_linked_folder_is_found(tmp_path):
+    (tmp_path / "environment").symlink_to(sys.prefix)
+    program = (
+        "from rpd_metric.grading.sandbox import Sandbox; print(Sandbox().run('print(5)').stdout)"
+    )
+    command = [tmp_path / "environment/bin" / Path(sys.executable).name, "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "5\n\n"
+
+
 def test_endless_output_is_cut(sandbox):
     for stream in ("stdout", "stderr"):
         outcome = sandbox.run(f"import sys\nwhile True: sys.{stream}.write('spam' * 1000)")
