@@ -92,8 +92,12 @@ class RowLayout:
         try:
             with border(what, self.read):
                 items = list(self.read(row, columns, **options))
-            if odd := [item for item in items if not isinstance(item, Problem | Rejected)]:
-                raise PluginError(f"{what} returned a {type(odd[0]).__name__}")
+                for item in items:
+                    texts = (item.problem, *item.solutions) if isinstance(item, Problem) else ()
+                    if not isinstance(item, Problem | Rejected):
+                        raise PluginError(f"{what} returned a {type(item).__name__}")
+                    if not all(isinstance(text, str) for text in texts):
+                        raise PluginError(f"{what} returned a Problem with other than texts")
         except PluginError as error:
             return [_rejected(row, (Reason.PLUGIN_FAILED, str(error)))]
         return items
