@@ -39,15 +39,15 @@ def border(what: str, part: object) -> Iterator[None]:
 
     Args:
         what (`str`): The part in words, e.g. `"the distance 'length'"`.
-        part: Its function, or the object whose method runs.
+        part: Its function, the object whose method runs, or the name of its module.
     """
     try:
         yield
     except RPDError:
         raise
     except Exception as error:
-        home = getattr(part, "__module__", None) or type(part).__module__
-        if home.partition(".")[0] in OURS:
+        home = part if isinstance(part, str) else getattr(part, "__module__", None)
+        if (home or type(part).__module__).partition(".")[0] in OURS:
             raise
         raise PluginError(f"{what} failed: {type(error).__name__}: {first_line(error)}") from error
 
@@ -57,7 +57,7 @@ def checked_distances(values: Any, k: int, what: str) -> npt.NDArray[np.float64]
 
     Differences up to 1e-6 are rounding and are evened out. Raises [`PluginError`].
     """
-    matrix = np.array(values, dtype=np.float64)
+    matrix = _numbers(values, what).astype(np.float64)
     if matrix.shape != (k, k):
         raise PluginError(f"{what} returned the shape {matrix.shape}, not {(k, k)}")
     if not np.isfinite(matrix).all():
@@ -75,12 +75,23 @@ def checked_distances(values: Any, k: int, what: str) -> npt.NDArray[np.float64]
 
 def checked_vectors(values: Any, n: int, what: str) -> npt.NDArray[np.float32]:
     """An `(n, d)` array of finite numbers. Raises [`PluginError`]."""
-    vectors = np.asarray(values, dtype=np.float32)
+    vectors = _numbers(values, what).astype(np.float32, copy=False)
     if vectors.ndim != 2 or len(vectors) != n:
         raise PluginError(f"{what} returned the shape {vectors.shape} for {n} texts")
     if not np.isfinite(vectors).all():
         raise PluginError(f"{what} returned values that are not finite")
     return vectors
+
+
+def _numbers(values: Any, what: str) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.array(None)
+    if array.dtype.kind not in "fiub":
+        kind = type(values).__name__
+        raise PluginError(f"{what} returned a {kind} that is not an array of numbers")
+    return array
 
 
 class Registry(Mapping[str, Entry], Generic[Entry]):

@@ -13,7 +13,8 @@ import pytest
 
 from parts.rows import write_rows
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs/extending.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs/extending.md").read_text(encoding="utf-8")
 
 SOLUTIONS = (
     "Two and three make five. So the answer is $5$.",
@@ -40,7 +41,7 @@ def package(tmp_path: Path) -> Path:
 
 
 def rpd(package: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"PYTHONPATH": str(package)}
+    env = os.environ | {"PYTHONPATH": f"{package}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "rpd_datasets.cli", *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, cwd=package.parent)
 
@@ -98,6 +99,31 @@ FAULTS = {
         'if any("odd" in text for text in texts): return np.zeros((1, 5))',
         "the embedder 'letters' returned the shape (1, 5) for",
     ),
+    "embedder's error": (
+        "embedder.py",
+        "def encode(self, texts):",
+        'if any("odd" in text for text in texts): raise KeyError("size")',
+        "the embedder 'letters' failed: KeyError: 'size'",
+    ),
+    "ragged": (*IN_DISTANCE, f"{ON_ONE}return [[0, 1], [1]]", "that is not an array of numbers"),
+    "steps": (
+        "summarizer.py",
+        "async def summarize(self, problem, solutions):",
+        'if "1?" in problem: return [Summary("one step") for _ in solutions]',
+        "it must return Summary((step, ...))",
+    ),
+    "reason": (
+        "filter.py",
+        '"""Drop solutions of more than so many characters."""',
+        'if "1?" in candidates.problem.problem: return {0: ("long", 5)}',
+        "the filter 'max_characters=400' returned 0: ('long', 5)",
+    ),
+    "texts": (
+        "layout.py",
+        '"""A row whose solutions are objects such as {"text": "...", "model": "..."}."""',
+        'if "1?" in row.values["problem"]: return [__import__("rpd_datasets").Problem("P", (1,))]',
+        "returned a Problem with other than texts",
+    ),
     "summarizer": (
         "summarizer.py",
         "async def summarize(self, problem, solutions):",
@@ -126,7 +152,7 @@ def test_a_fault_of_a_part_costs_one_problem_and_names_the_part(package, tmp_pat
     (at,) = [text for text in source.splitlines() if text.strip() == line]
     indent = " " * (len(at) - len(at.lstrip()) + 4 * line.startswith(("def", "async")))
     (package / "rpd_letters" / file).write_text(source.replace(at, f"{at}\n{indent}{inserted}"))
-    distance = "rpd" if fault == "summarizer" else "length"
+    distance = "rpd" if file == "summarizer.py" else "length"
     run = curate(package, tmp_path, f"--problems {distance} --solutions {distance}")
     assert run.returncode == 0, run.stderr
     manifest = json.loads((tmp_path / "curated" / "manifest.json").read_text())

@@ -24,6 +24,7 @@ from rpd_metric.models.flow import Flow
 from rpd_metric.models.kinds import embedder_spec, load_chat, load_embedder
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import Replies, ReplyStore
+from rpd_metric.plugins import border
 from rpd_metric.steps.chat_summarizer import ChatSummarizer, steps_schema
 from rpd_metric.steps.grouping import StrategyReader
 from rpd_metric.steps.protocol import Summarizer
@@ -91,7 +92,8 @@ class LazyEmbedder:
         """See [`~rpd_metric.models.embedders.Embedder`]."""
         if self._loaded is None:
             self._loaded = self._load()
-        return self._loaded.encode(texts)
+        with border(f"the embedder {self.name!r}", self._loaded):  # it asks whose code runs
+            return self._loaded.encode(texts)
 
 
 def default_store(named: str | None = None) -> Path:

@@ -340,7 +340,8 @@ def _of_another_package(candidates: Candidates, text: str) -> Drops:
     with border(what, function):
         drops = dict(function(candidates, value))
     for index, entry in drops.items():
-        if index not in candidates.left or not isinstance(entry, tuple) or len(entry) != 2:
+        texts = isinstance(entry, tuple) and [isinstance(part, str) for part in entry]
+        if index not in candidates.left or texts != [True, True]:
             raise PluginError(
                 f"{what} returned {index!r}: {entry!r}; it must return indices of candidates.left "
                 "with a reason and a line each"

@@ -82,14 +82,13 @@ def load_embedder(spec: str | Embedder, **options: Any) -> Embedder:
     An object with an `encode` method is returned as it is. `options` are the fields of
     [`~embedders.EmbedderOptions`]. Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
     """
-    if not isinstance(spec, str):
-        if not callable(getattr(spec, "encode", None)):
-            raise SpecError(
-                f"an embedder is a spec string or an object with encode(texts), "
-                f"not {type(spec).__name__}"
-            )
-        return spec
-    return _load(spec, EmbedderOptions(**options))
+    embedder = _load(spec, EmbedderOptions(**options)) if isinstance(spec, str) else spec
+    if not (callable(getattr(embedder, "encode", None)) and hasattr(embedder, "name")):
+        raise SpecError(
+            "an embedder is a spec string or an object with a name and encode(texts), "
+            f"not {type(embedder).__name__}"
+        )
+    return embedder
 
 
 @lru_cache(maxsize=4)

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from rpd_metric.errors import SpecError
-from rpd_metric.plugins import Registry
+from rpd_metric.plugins import Registry, border
 
 # The only hosts beyond this machine that HF_TOKEN is sent to.
 HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")
@@ -69,8 +69,9 @@ class Kind:
     key_variable: str = ""  # environment variable with the key for such servers
 
     def load(self, *arguments: Any) -> Any:
-        """Call the loader."""
-        return resolve_name(self.loader)(*arguments)
+        """Call the loader. Raises [`PluginError`] if that of another package fails."""
+        with border(f"the loader {self.loader!r}", self.loader):
+            return resolve_name(self.loader)(*arguments)
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,18 @@ def _address(kind: str, url: str, model: str, key_variable: str) -> Address:
     elif key_variable == "HF_TOKEN" and host not in LOOPBACK:
         key_variable = ""
     clean = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    return Address(clean, model or None, os.environ.get(key_variable, "").strip() or None)
+    return Address(clean, model or None, _key(key_variable))
+
+
+def _key(variable: str) -> str | None:
+    """The key in an environment variable. Raises [`SpecError`] where it fits into no header."""
+    key = os.environ.get(variable, "").strip()
+    if not re.fullmatch("[!-~]*", key):
+        raise SpecError(
+            f"{variable} holds characters that no key has, such as typographic quotes, spaces or "
+            "accents; copy the key once more"
+        )
+    return key or None
 
 
 def load_named(spec: ModelSpec, kinds: Registry[Kind], options: Any) -> list[Any]:

@@ -62,6 +62,10 @@ async def summaries_of(
         summaries = list(await summarizer.summarize(problem, solutions))
     if len(summaries) != len(solutions):
         raise PluginError(f"{what} returned {len(summaries)} summaries for {len(solutions)} texts")
-    if odd := next((entry for entry in summaries if not isinstance(entry, Summary)), None):
-        raise PluginError(f"{what} returned a {type(odd).__name__}; it must return Summary(...)")
+    for summary in summaries:
+        steps = summary.steps if isinstance(summary, Summary) else None
+        if not isinstance(steps, tuple | list) or not all(isinstance(step, str) for step in steps):
+            raise PluginError(
+                f"{what} returned {summary!r:.80}; it must return Summary((step, ...))"
+            )
     return summaries

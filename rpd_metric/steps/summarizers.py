@@ -50,16 +50,16 @@ def load_summarizer(
         requests: How a chat model is asked; the summarizer has its flow as `chat`.
         options: For a chat model, see [`~rpd_metric.steps.chat_summarizer.ChatSummarizer`].
     """
-    if not isinstance(spec, str):
-        if not callable(getattr(spec, "summarize", None)):
+    if not isinstance(spec, str) or not asks_chat_model(spec):
+        summarizer: Any = spec
+        if isinstance(spec, str):
+            summarizer = SUMMARIZERS[summarizer_spec(spec).kind].load()
+        if not (callable(getattr(summarizer, "summarize", None)) and hasattr(summarizer, "name")):
             raise SpecError(
-                "a summarizer is a spec string or an object with an async summarize(problem, "
-                f"solutions), not {type(spec).__name__}"
+                "a summarizer is a spec string or an object with a name, a fingerprint and an "
+                f"async summarize(problem, solutions), not {type(summarizer).__name__}"
             )
-        return spec
-    if not asks_chat_model(spec):
-        summarizer: Summarizer = SUMMARIZERS[summarizer_spec(spec).kind].load()
-        return summarizer
+        return summarizer  # type: ignore[no-any-return]
     from rpd_metric.models.flow import Flow
     from rpd_metric.models.store import ReplyStore
     from rpd_metric.steps.chat_summarizer import ChatSummarizer
