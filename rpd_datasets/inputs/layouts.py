@@ -27,6 +27,7 @@ from rpd_datasets.messages import (
     identity_of,
     is_plain,
     make_trajectory,
+    messages_of,
     prompt_text,
     role_of,
     solution_text,
@@ -123,44 +124,49 @@ def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     """Take apart a row with a problem and a list of solutions: first rejects, then the problem."""
-    prompt = _column(row, columns.problem)
-    text, extra = _text_of(prompt), without(row.values, columns.problem, columns.solutions)
+    prompt = _messages(_column(row, columns.problem), "user")
+    text, extra = (
+        _text(prompt, prompt_text),
+        without(row.values, columns.problem, columns.solutions),
+    )
     _check_text(text, "problem")
     _check_columns(extra)
     replies = _column(row, columns.solutions, text)
     if not isinstance(replies, list) or not replies:
         raise _no_list(columns.solutions, replies, text)
-    if any(ends := [_field(reply, "finish_reason") for reply in replies]):
+    ends = [reply.get("finish_reason") if isinstance(reply, dict) else None for reply in replies]
+    if any(ends):
         extra.setdefault("finish_reason", ends)
-    rows = [_trajectory(prompt, reply, extra.get("tools")) for reply in replies]
-    if any(rows):
+    wholes = [make_trajectory(prompt, _answers(reply), extra.get("tools")) for reply in replies]
+    solutions = tuple(_text(whole["completion"], solution_text) for whole in wholes)
+    identity = ""
+    if not all(map(is_plain, wholes)):
         extra = without(extra, "tools")
-        extra[TRAJECTORIES] = [whole and as_json(whole) for whole in rows]
-    solutions = tuple(map(_solution_text, rows, replies))
+        extra[TRAJECTORIES] = [None if is_plain(whole) else as_json(whole) for whole in wholes]
+        identity = identity_of(prompt)
     # Solutions of other types are given up below; Problem only ever holds text.
-    whole = Problem(text, solutions, kept_names(extra), row.place, row.group)
-    if first := next(filter(None, rows), None):
-        whole = replace(whole, identity=identity_of(first["prompt"]))
+    problem = Problem(text, solutions, kept_names(extra), row.place, row.group, identity)
     usable = []
     for index, solution in enumerate(solutions):
         try:
             _check_text(solution, "solution")
+            _check_unicode("conversation", wholes[index])
             usable.append(index)
         except _Unusable as bad:
-            yield whole.rejected("read", bad.reason, str(bad), solution_index=index)
+            yield problem.rejected("read", bad.reason, str(bad), solution_index=index)
     if usable:
-        yield whole.take(usable) if len(usable) < len(solutions) else whole
+        yield problem.take(usable) if len(usable) < len(solutions) else problem
     else:
         detail = "None of its solutions can be used."
-        yield whole.rejected("read", Reason.NO_USABLE_SOLUTION, detail)
+        yield problem.rejected("read", Reason.NO_USABLE_SOLUTION, detail)
 
 
 def flat_row(row: Row, columns: Columns) -> Iterator[Problem]:
     """Take apart a row with a problem and one solution."""
     extra = without(row.values, columns.problem, columns.solution)
     prompt, reply = _column(row, columns.problem), row.values.get(columns.solution)
-    whole = _trajectory(prompt, reply, extra.get("tools"))
-    yield _one_solution(row, _text_of(prompt), _solution_text(whole, reply), extra, whole)
+    whole = make_trajectory(_messages(prompt, "user"), _answers(reply), extra.get("tools"))
+    yield _one_solution(row, whole, extra)
 
 
 def conversation_row(row: Row, columns: Columns, turn: int | None = None) -> Iterator[Problem]:
@@ -176,9 +182,10 @@ def conversation_row(row: Row, columns: Columns, turn: int | None = None) -> Ite
         odd = next((turn for turn in value if role_of(turn) is None), None)
         detail = shorten(f"A turn has no role that is known: {odd}", 200)
         raise _Unusable(Reason.NOT_ONE_EXCHANGE, detail)
-    system = reply_text(row.values.get("system") or row.values.get("system_prompt"))
-    if isinstance(system, str) and system.strip() and messages[0]["role"] != "system":
-        messages.insert(0, {"role": "system", "content": system})
+    extra = without(row.values, columns.conversations)
+    (system, *_) = _messages(extra.get("system") or extra.get("system_prompt"), "system")
+    if str(system["content"] or "").strip() and messages[0]["role"] != "system":
+        messages.insert(0, system)
     roles = [message["role"] for message in messages]
     answers = [at for at, role in enumerate(roles) if role == "assistant"]
     usable = [at for at in answers if "user" in roles[:at]]
@@ -187,88 +194,49 @@ def conversation_row(row: Row, columns: Columns, turn: int | None = None) -> Ite
     if not usable:
         models = f"Of {len(messages)} messages {len(answers)} are a model's"
         raise _Unusable(Reason.NOT_ONE_EXCHANGE, f"{models}; none is the answer wanted.")
-    extra = without(row.values, columns.conversations)
-    if folder := _field(extra.get("metadata"), FOLDER):  # as in the traces of `datasets`
-        extra.setdefault(FOLDER, folder)
+    metadata = extra.get("metadata")
+    if isinstance(metadata, dict) and FOLDER in metadata:  # as in the traces of `datasets`
+        extra.setdefault(FOLDER, metadata[FOLDER])
     prompt, completion = messages[: usable[0]], messages[usable[0] : usable[-1] + 1]
     whole = make_trajectory(prompt, completion, extra.get("tools") or extra.get("functions"))
-    problem = _text_or_content(prompt, prompt_text)
-    solution = _text_or_content(completion, solution_text)
-    ids = (str(row.values[name]) for name in PROBLEM_IDS if row.values.get(name) is not None)
-    group = next(ids, "") or task_of(prompt)
-    needed = group or not is_plain(whole)
-    yield _one_solution(row, problem, solution, extra, whole if needed else None, group)
+    ids = (str(extra[name]) for name in PROBLEM_IDS if extra.get(name) is not None)
+    yield _one_solution(row, whole, extra, next(ids, "") or task_of(prompt))
 
 
-def _one_solution(
-    row: Row,
-    problem: Any,
-    solution: Any,
-    extra: dict[str, Any],
-    whole: Trajectory | None,
-    group: str = "",
-) -> Problem:
-    _check_text(problem, "problem")
+def _one_solution(row: Row, whole: Trajectory, extra: dict[str, Any], group: str = "") -> Problem:
+    prompt, completion = whole["prompt"], whole["completion"]
+    text, solution = _text(prompt, prompt_text), _text(completion, solution_text)
+    _check_text(text, "problem")
     _check_columns({**extra, "messages": whole})
-    _check_text(solution, "solution", problem)
+    _check_text(solution, "solution", text)
     identity = ""
-    if whole:
+    if group or not is_plain(whole):
         extra = {**without(extra, "tools"), TRAJECTORIES: as_json(whole)}
-        identity = group or identity_of(whole["prompt"])
-    return Problem(problem, (solution,), kept_names(extra), row.place, identity=identity)
+        identity = group or identity_of(prompt)
+    return Problem(text, (solution,), kept_names(extra), row.place, identity=identity)
 
 
-def _text_or_content(turns: Sequence[Message], text: Callable[..., str]) -> Any:
+def _messages(value: Any, role: str) -> list[Message]:
+    """A prompt or a reply as messages: of a text, its parts, turns, or a server's choice."""
+    value = value.get("message", value) if isinstance(value, dict) else value
+    if messages := conversation(value) or conversation([value]):
+        return messages
+    if isinstance(value, str):
+        return [{"role": role, "content": value}]
+    return messages_of({**(value if isinstance(value, dict) else {"content": value}), "role": role})
+
+
+def _answers(reply: Any) -> list[Message]:
+    """The messages of a reply, from the model's first one to its last."""
+    messages = _messages(reply, "assistant")
+    places = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    return messages[places[0] : places[-1] + 1] if places else []
+
+
+def _text(messages: Sequence[Message], text: Callable[..., str]) -> Any:
     """The text of messages, or in its place the first content that is not text."""
-    odd = [turn["content"] for turn in turns if not isinstance(turn["content"], str)]
-    return odd[0] if odd else text(turns)
-
-
-def _trajectory(prompt: Any, reply: Any, tools: Any) -> Trajectory | None:
-    """A prompt and its reply as messages; `None` where the two texts say everything."""
-    before = conversation(prompt) or [{"role": "user", "content": reply_text(prompt)}]
-    message = reply.get("message", reply) if isinstance(reply, dict) else reply
-    after = conversation(message if isinstance(message, list) else [message])
-    if not after:
-        after = [{"role": "assistant", "content": reply_text(reply)}]
-    answers = [at for at, turn in enumerate(after) if turn["role"] == "assistant"]
-    after = after[answers[0] : answers[-1] + 1] if answers else []
-    if not answers or not all(isinstance(turn["content"], str) for turn in before + after):
-        return None
-    whole = make_trajectory(before, after, tools)
-    return None if is_plain(whole) else whole
-
-
-def _solution_text(whole: Trajectory | None, reply: Any) -> Any:
-    return solution_text(whole["completion"]) if whole else reply_text(reply)
-
-
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
-
-
-def _text_of(prompt: Any) -> Any:
-    """The text of a prompt: of a text, or of messages."""
-    turns = conversation(prompt)
-    return _text_or_content(turns, prompt_text) if turns else reply_text(prompt)
-
-
-def reply_text(value: Any) -> Any:
-    """The text of a reply: a text, the model's last message, its parts, or a server's choice."""
-    if turns := as_turns(value):
-        return reply_text(next((t for t in reversed(turns) if role_of(t) == "assistant"), None))
-    if isinstance(value, list) and value and all(map(_is_part, value)):
-        texts = [reply_text(part) for part in value]
-        return "".join(texts) if all(isinstance(text, str) for text in texts) else value
-    for name in ("message", "text", "content", "value") if isinstance(value, dict) else ():
-        if name in value:
-            thoughts = value.get("reasoning_content") or value.get("reasoning")
-            return with_thoughts(thoughts, reply_text(value[name]))
-    return value
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, dict) and "role" not in value and "from" not in value
+    odd = [turn["content"] for turn in messages if not isinstance(turn["content"], str)]
+    return odd[0] if odd else text(messages)
 
 
 def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
