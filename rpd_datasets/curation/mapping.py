@@ -17,13 +17,14 @@ from concurrent.futures import Future
 from typing import Any
 
 from rpd_datasets.config import CurationConfig, config_or_default
-from rpd_datasets.curation.columns import column_names, row_columns
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
     UNSCORED,
     choose,
+    column_names,
     options_fingerprint,
+    row_columns,
     score_problem,
 )
 from rpd_datasets.inputs.layouts import LAYOUTS, Columns, find_layout

@@ -11,10 +11,9 @@ import numpy as np
 
 from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.provenance import Source
-from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.curation.scoring import MatrixRows, Scored
 from rpd_datasets.language import PROGRAM, RUN, written_in
 from rpd_datasets.problem import UNNAMED, Problem
-from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.measured import CHAT, EvidenceTable, encoder_name, read_evidence
@@ -154,7 +153,7 @@ class RunSummary:
                 key=problem.key,
                 where=problem.where,
                 rpd_score=scored.score,
-                mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
+                mean_rpd=mean_pairwise(scored.matrix),
                 num_solutions=len(problem.solutions),
                 num_usable=len(scored.usable),
                 mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
@@ -212,7 +211,7 @@ class RunSummary:
 
         def means(matrix: MatrixRows) -> Both:
             # Every pair is as likely to be drawn as any other: a draw has the mean over all pairs.
-            distances = nan_for_none(matrix)
+            distances = np.array(matrix, dtype=np.float64)
             return mean_pairwise(distances[np.ix_(selected, selected)]), mean_pairwise(distances)
 
         strategies: Both = self.strategies(scored, selected), None
@@ -258,7 +257,7 @@ class RunSummary:
         the chances of their pairs."""
         number = scored.num_strategies
         if not scored.strategies and self.curve is not None:
-            number = self.curve.effective_strategies(nan_for_none(scored.chosen_by), among)
+            number = self.curve.effective_strategies(scored.chosen_by, among)
         return None if number is None else round(number, 4)
 
 
