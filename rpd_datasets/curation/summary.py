@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpd_datasets.config import CurationConfig, distance_of
-from rpd_datasets.curation.provenance import Source
 from rpd_datasets.curation.scoring import MatrixRows, Scored
 from rpd_datasets.language import PROGRAM, RUN, written_in
 from rpd_datasets.problem import UNNAMED, Problem
@@ -27,6 +26,8 @@ EXAMPLES = 2
 # Different steps that are remembered, to tell how many there are.
 REMEMBERED = 500_000
 
+# Who wrote replies: the model that was asked, the one that answered, its version and its host.
+Source = tuple[str, str, str, str]
 # What the chosen solutions of a problem have, and what as many drawn at random have on average.
 Both = tuple[float | None, float | None]
 
