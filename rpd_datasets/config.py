@@ -329,7 +329,7 @@ class CurationConfig:
         read texts, without a chat model.
         """
         names = (self.problems, self.solutions)
-        if {"pieces", "taught"} & {*names} and not asks_chat_model(self.summarizer):
+        if {"pieces", "taught", "growth"} & {*names} and not asks_chat_model(self.summarizer):
             return True
         compared = filter(None, (self.problem_distance, self.solution_distance))
         return "llm" in names or any(DISTANCES[name].reads_steps for name in compared)

@@ -141,7 +141,7 @@ def read_options(path: str | Path) -> dict[str, Any]:
         loaded = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Strict)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(loaded, dict) or not all(isinstance(name, str) for name in loaded):
         raise InputError(f"{path} must hold one option a line, as in seed: 1")

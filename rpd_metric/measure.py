@@ -20,6 +20,7 @@ from rpd_metric.distance.core import Ties, mean_pairwise, none_for_nan, problem_
 from rpd_metric.distance.distances import Distance, load_distance
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.errors import InputError
+from rpd_metric.grading.work import counted_lines
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
@@ -53,15 +54,17 @@ def distance_matrices(
     steps: Steps | None,
     embedder: Embedder,
     seed: int = 0,
+    row: Mapping[str, Any] | None = None,
 ) -> dict[str, Matrix]:
     """The `(k, k)` matrices of several distances, by name, each text encoded once.
 
     Solutions that cannot be placed are NaN. Distances are names, or [`Distance`] objects;
-    `steps` is for those that read them, and `seed` for those that draw.
+    `steps` is for those that read them, `seed` for those that draw, and `row`, the columns beside
+    the solutions, for those that run programs on its tests.
     """
     loaded = [load_distance(distance) for distance in distances]
     kinds = dict.fromkeys(kind for distance in loaded for kind in distance.reads)
-    evidence = gather(kinds, problem, solutions, steps, embedder, seed)
+    evidence = gather(kinds, problem, solutions, steps, embedder, seed, row)
     return {distance.name: distance(evidence) for distance in loaded}
 
 
@@ -72,11 +75,16 @@ def gather(
     steps: Steps | None,
     embedder: Embedder,
     seed: int = 0,
+    row: Mapping[str, Any] | None = None,
 ) -> Evidence:
     """Read texts of these kinds and encode them; see [`distance_matrices`]."""
     filled: Steps = steps if steps is not None else [()] * len(solutions)
     texts = {kind: texts_of(kind, problem, solutions, filled) for kind in kinds}
-    counted = {"methods": _rarities, "expressions": _occurrences}
+    counted: dict[str, Callable[[list[list[str]]], list[Any]]] = {
+        "methods": _rarities,
+        "expressions": _occurrences,
+        "work": lambda _: list(counted_lines(row or {}, solutions)[:, None]),
+    }
     vectors = {kind: count(texts[kind]) for kind, count in counted.items() if kind in texts}
     taught = [kind for kind in texts if kind in TAUGHT_KINDS]
     encoders = [(embedder, [kind for kind in texts if kind not in (*counted, *taught)])]
@@ -275,6 +283,7 @@ OF_A_TEXT: Mapping[str, Callable[[str], list[str]]] = {
     "pieces": pieces_read,
     "taught": pieces_read,
     "methods": _method_names,
+    "work": lambda text: _nonempty([text]),
 }
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_result, print_table, scoring
 from rpd_datasets.config import Choices
 from rpd_datasets.curation.models import load_models
+from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.judging.metric_comparison import GROUPS, compare_metrics
 from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.rejects import Rejected
-from rpd_metric.distance.measured import encoder_name
+from rpd_metric.distance.measured import encoder_name, read_evidence
+from rpd_metric.errors import InputError
 from rpd_metric.steps.summarizers import asks_chat_model
 
 
@@ -35,8 +38,8 @@ def add_to(commands: Any) -> None:
     arguments.add_input(parser)
     add = parser.add_argument
     help = (
-        "distances to compare, of %(choices)s (default: all but raw_chunks and combined; groups, "
-        "the chat model's own, with a chat model as --summarizer)"
+        "distances to compare, of %(choices)s (default: all but raw_chunks, combined and growth; "
+        "groups, the chat model's own, with a chat model as --summarizer)"
     )
     choices = Choices(GROUPS, *Choices.HIDDEN)
     add("--methods", nargs="+", choices=choices, metavar="NAME", help=help)
@@ -47,8 +50,17 @@ def add_to(commands: Any) -> None:
     arguments.add_models(parser)
 
 
+def _evidence_names(place: Path) -> tuple[()] | None:
+    with suppress(InputError):
+        read_evidence(place)
+        return ()
+    return None
+
+
 def _compare(args: argparse.Namespace) -> None:
     config = arguments.checked_config(args, ("models",))
+    if args.write_evidence:
+        check_output(args.write_evidence, _evidence_names)
     rejects: list[Rejected] = []
     rows = []
     with Progress("Loading models") as line:
@@ -78,8 +90,8 @@ def _compare(args: argparse.Namespace) -> None:
             texts=kind_of(texts),
             data=f"{comparison.num_problems:,} problems of {Path(args.input).name}",
         )
-        text = json.dumps(evidence.as_dict(), indent=2) + "\n"
-        args.write_evidence.write_text(text, encoding="utf-8")
+        with whole_file(args.write_evidence) as file:
+            file.write(json.dumps(evidence.as_dict(), indent=2) + "\n")
     facts = asdict(comparison) | {"num_left_out": len(rejects)}
     results = facts.pop("results")
     for table in () if args.json else comparison.tables():

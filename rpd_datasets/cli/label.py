@@ -125,7 +125,7 @@ def _read(output: Path) -> list[dict[str, Any]]:
     lines = output.read_text(encoding="utf-8").split("\n") if output.exists() else []
     try:
         rows = [json.loads(line) for line in lines if line]
-        list(map(_key, rows))
+        [(_key(row), row["strategy_a"]) for row in rows]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(
             f"{output} holds other rows than rpd label writes: name another file with --output"

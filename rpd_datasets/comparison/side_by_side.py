@@ -10,7 +10,7 @@ import numpy as np
 
 from rpd_datasets.comparison import paired
 from rpd_datasets.comparison.paired import Difference, Groups, Solved
-from rpd_datasets.destination import whole_file
+from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.evaluation.results import Results
 from rpd_datasets.report import check_page
 from rpd_datasets.report.page import render_document
@@ -18,6 +18,7 @@ from rpd_metric.errors import MissingExtraError, OutputError
 
 # Problems whose solutions are shown, the most different first, and solutions of each model.
 MOST, EACH = 30, 2
+TITLE = "rpd compare"  # in a plot's metadata: another run may replace it
 
 
 def write_comparison(
@@ -68,8 +69,9 @@ def plot(groups: Groups, differences: Sequence[Difference], path: Path) -> None:
 
     Raises:
         [`MissingExtraError`]: matplotlib is not installed.
-        [`OutputError`]: The file cannot be written.
+        [`OutputError`]: The file cannot be written, or is another one.
     """
+    check_output(path, lambda place: () if TITLE.encode() in place.read_bytes() else None)
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -95,6 +97,6 @@ def plot(groups: Groups, differences: Sequence[Difference], path: Path) -> None:
         below.set(xlabel="k", ylabel=f"points above {models[0].name}")
     try:
         # Without the date, so that the same results give the same file.
-        figure.savefig(path, dpi=150, metadata={"Software": None})
+        figure.savefig(path, dpi=150, metadata={"Title": TITLE, "Software": None})
     except (OSError, ValueError) as error:
         raise OutputError(f"cannot write {path}: {error}") from error

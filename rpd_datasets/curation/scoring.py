@@ -417,6 +417,7 @@ def _matrices(
         [steps[index] for index in usable],
         models.embedder,
         config.seed,
+        problem.extra,
     )
     matrices = {name: np.full((len(steps), len(steps)), np.nan) for name in config.metrics}
     for name, matrix in matrices.items():

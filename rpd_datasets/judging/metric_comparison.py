@@ -55,8 +55,9 @@ REFERENCE = "rpd"
 FOLDS = 5
 # A chat model's groups, then the distance that tells their members apart.
 GROUPS, WITHIN_GROUPS = "groups", "strategy"
-# Measured by name only: a baseline of a baseline, and one that loses where wording misleads.
-BY_NAME = ("raw_chunks", "combined")
+# Measured by name only: a baseline of a baseline, one that loses where wording misleads, and one
+# that runs programs.
+BY_NAME = ("raw_chunks", "combined", "growth")
 # Where the chances of a curve are printed.
 DISTANCES_SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 GIVEN = "given"
@@ -138,6 +139,7 @@ class _Case:
     solutions: list[str]
     steps: dict[str, Steps]
     labels: Labels
+    row: Mapping[str, Any]
     groups: dict[str, Sequence[int | None]] = field(default_factory=dict)  # of these steps
 
     @property
@@ -175,8 +177,7 @@ def compare_metrics(
         embedder, summarizer (`str` or loaded): Steps that the summarizer makes appear in the table
             beside the given ones, or alone where none are given.
         methods (`Sequence` of `str` or [`Distance`]): All that are registered if unset, except
-            `"raw_chunks"` and `"combined"`, and `"groups"` with a reader; RPD, the reference, is
-            added.
+            those of `BY_NAME`, and `"groups"` with a reader; RPD, the reference, is added.
         seed, num_bootstrap (`int`): The resamples of the problems.
         on_stage, on_problem (`Callable`): Called with a stage's name and its number of problems,
             and when one of them is done.
@@ -261,7 +262,7 @@ def _case(row: Mapping[str, Any], number: int) -> _Case | None:
             f"{where} has no strategy labels: rpd label makes some, by hand or with --judge SPEC"
         )
     given = {} if steps is None else {GIVEN: [list(listed or ()) for listed in steps]}
-    return _Case(str(row.get("problem") or ""), solutions, given, labels)
+    return _Case(str(row.get("problem") or ""), solutions, given, labels, row)
 
 
 def _add_steps(
@@ -306,7 +307,7 @@ def _measure(
     kinds = dict.fromkeys(kind for column in columns for kind in column.distance.reads)
 
     def read(kinds: list[str], steps: Steps) -> Evidence:
-        return gather(kinds, case.problem, case.solutions, steps, embedder, seed)
+        return gather(kinds, case.problem, case.solutions, steps, embedder, seed, case.row)
 
     evidence = {"": read([kind for kind in kinds if kind not in STEP_KINDS], [])}
     for source, steps in case.steps.items():

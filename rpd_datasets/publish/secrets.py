@@ -190,7 +190,8 @@ def secrets_in(text: str) -> Iterator[tuple[str, str]]:
     """
     plain = INVISIBLE.sub("", ESCAPE.sub(_unescaped, text))
     unwrapped = WRAPPED.sub(r"\1", plain)
-    forms = dict.fromkeys((plain, unwrapped, "\n".join(_decoded(unwrapped))))
+    decoded = ESCAPE.sub(_unescaped, "\n".join(_decoded(unwrapped)))
+    forms = dict.fromkeys((plain, unwrapped, decoded))
     tokens = {
         (kind, match[0][:6] + "…"): match[0]
         for form in forms

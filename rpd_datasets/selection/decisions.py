@@ -25,7 +25,7 @@ def read_decisions(path: str) -> Mapping[tuple[str, int], str]:
         return _read(path, Path(path).stat().st_mtime_ns)
     except OSError as error:
         raise InputError(f"cannot read the decisions {path}: {error.strerror}") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is not a file of decisions; save it again from the page of rpd report"
         ) from error

@@ -2,7 +2,7 @@
 or an entry point of the group `rpd.distances` in another package.
 
 `rpd` stays what the paper says it is; `rpd_first` is Algorithm 3 to the letter; `summary`, `raw`
-and `random` are the paper's baselines (Sec. 4.1); `strategy`, `pieces`, `taught` and
+and `random` are the paper's baselines (Sec. 4.1); `strategy`, `pieces`, `taught`, `growth` and
 `combined` are this project's own. Choosing by such a matrix is left to `rpd_datasets/selection`.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from rpd_metric.distance.core import Ties, rpd_matrix
 from rpd_metric.distance.evidence import STEP_KINDS, Evidence, Matrix, cosine_distances
-from rpd_metric.distance.strategy import combined, pieces, strategy, taught
+from rpd_metric.distance.strategy import combined, growth, pieces, strategy, taught
 from rpd_metric.plugins import Registry, border, checked_distances
 
 
@@ -136,6 +136,15 @@ _OURS = (
         "`taught`, this project's own: two solutions' texts in pieces of 40 words, read by an "
         "encoder that was taught what a strategy is, and the expressions that they pass through",
         TOGETHER,
+        encoder="taught",
+    ),
+    Distance(
+        "growth",
+        growth,
+        ("taught", "taught statement", "expressions", "work"),
+        "`growth`, this project's own: how the lines that two Python programs run grow with the "
+        "input, and half of `taught`",
+        "how the work of a program grows with its input, and its wording",
         encoder="taught",
     ),
     Distance(

@@ -31,8 +31,9 @@ class Evidence:
     this part names; one vector each solution, with the method's rarity in its place);
     `"statement"` (the problem's, the same for all); `"taught"` and `"taught statement"` (the same
     as pieces and statement, by the taught encoder); `"expressions"` (the numbers and simple
-    expressions that the statement lacks; one vector each solution, with 1 for each). The first two
-    depend on who wrote the steps.
+    expressions that the statement lacks; one vector each solution, with 1 for each); `"work"` (the
+    solution; its vector has the lines that it runs on each input of the row's tests, NaN where it
+    fails). The first two depend on who wrote the steps.
 
     Args:
         texts (`Mapping`): By kind, per solution, its texts; none where there is nothing to read.

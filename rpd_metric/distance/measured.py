@@ -167,7 +167,7 @@ def read_evidence(path: str | Path | None = None) -> EvidenceTable:
         own = EvidenceTable.of(json.loads(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
         raise InputError(f"cannot read the evidence {path}: {error.strerror or error}") from error
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InputError(
             f"{path} has no evidence; rpd compare-metrics FILE --write-evidence OUT writes some"
         ) from error

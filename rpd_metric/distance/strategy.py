@@ -102,11 +102,44 @@ def taught(evidence: Evidence) -> Matrix:
     Half of the result is the level at which average linkage joins the pair ([`half_linked`]).
     Reads `"taught"`, `"taught statement"` and `"expressions"`; values in [0, 2].
     """
+    return half_linked(_taught_distances(evidence))
+
+
+def growth(evidence: Evidence) -> Matrix:
+    """How differently the work of programs grows with their input, and how far apart their texts
+    are.
+
+    Two programs of one strategy take about as many lines more, or fewer, on every input; so the
+    logarithms of the lines that they run differ by the same everywhere. Their mean deviation from
+    that is added to a half of what [`taught`] compares: on programs that were written with several
+    strategies both have the same mean. A pair that has no input in common counts as the
+    mean of the others, and where there is none, [`taught`] remains.
+
+    Reads `"work"` and what [`taught`] reads.
+    """
+    texts = _taught_distances(evidence)
+    lines = np.log1p(np.concatenate(evidence.vectors["work"]).astype(np.float64))
+    known = ~np.isnan(lines)
+    both = known[:, None] & known
+    inputs = both.sum(axis=2)
+    apart = inputs > 0
+    np.fill_diagonal(apart, False)
+    if not apart.any():
+        return half_linked(texts)
+    gaps = np.where(both, np.nan_to_num(lines)[:, None] - np.nan_to_num(lines), 0)
+    gaps -= (gaps.sum(axis=2) / np.maximum(inputs, 1))[:, :, None]
+    grown = np.abs(np.where(both, gaps, 0)).sum(axis=2) / np.maximum(inputs, 1)
+    distances: Matrix = np.where(apart, grown, grown[apart].mean()) + texts / 2
+    distances[texts == 0] = 0
+    return half_linked(distances)
+
+
+def _taught_distances(evidence: Evidence) -> Matrix:
     parts = zip(TAUGHT_SHARES, taught_parts(evidence), strict=True)
     distances: Matrix = np.sum([share * part for share, part in parts], axis=0)
     texts = ["".join(pieces) for pieces in evidence.texts["taught"]]
     distances[np.equal.outer(texts, texts)] = 0  # without expressions, they would be apart
-    return half_linked(distances)
+    return distances
 
 
 def taught_parts(evidence: Evidence) -> tuple[Matrix, Matrix, Matrix]:

@@ -94,6 +94,8 @@ def limited(tools: Mapping[str, str], source: str, limits: Limits, *, isolated: 
     Processes are limited only where it is isolated: outside of a namespace, all of this user's
     would count.
     """
+    # In its real folder, which the sandbox shows; the file's own link leads out of a virtual one.
+    python = Path(sys.executable).parent.resolve() / Path(sys.executable).name
     return [
         tools["prlimit"],
         f"--as={limits.memory}",
@@ -103,7 +105,7 @@ def limited(tools: Mapping[str, str], source: str, limits: Limits, *, isolated: 
         # A second line of defence: processor time, in whole seconds.
         f"--cpu={int(limits.seconds) + 2}",
         *([f"--nproc={limits.processes}"] if isolated else []),
-        *("--", sys.executable, source),
+        *("--", os.fspath(python), source),
     ]
 
 

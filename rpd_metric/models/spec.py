@@ -135,7 +135,18 @@ def _address(kind: str, url: str, model: str, key_variable: str) -> Address:
     elif key_variable == "HF_TOKEN" and host not in LOOPBACK:
         key_variable = ""
     clean = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
-    return Address(clean, model or None, os.environ.get(key_variable, "").strip() or None)
+    return Address(clean, model or None, _key(key_variable))
+
+
+def _key(variable: str) -> str | None:
+    """The key in an environment variable. Raises [`SpecError`] where it fits into no header."""
+    key = os.environ.get(variable, "").strip()
+    if not re.fullmatch("[!-~]*", key):
+        raise SpecError(
+            f"{variable} holds characters that no key has, such as typographic quotes, spaces or "
+            "accents; copy the key once more"
+        )
+    return key or None
 
 
 def load_named(spec: ModelSpec, kinds: Registry[Kind], options: Any) -> list[Any]:

@@ -7,7 +7,9 @@ These files are sent as text and import nothing of this package: the sandbox doe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import resources
+from typing import Any
 
 
 def candidate_source(
@@ -24,6 +26,11 @@ def candidate_source(
 def checker_source() -> str:
     """The program that runs a function's tests; what to test comes on its standard input."""
     return _program("checker.py", "main()")
+
+
+def counter_source(code: str, name: str, prelude: str, tests: Sequence[Any]) -> str:
+    """The program that prints how many lines a function runs on the inputs of tests."""
+    return _program("counter.py", f"main({code!r}, {name!r}, {prelude!r}, {list(tests)!r})")
 
 
 def _program(name: str, call: str) -> str:

@@ -34,6 +34,7 @@ FILES = {
     "scored": json.dumps({**GOOD, "score": [0.5]}),
     "steps": json.dumps({**GOOD, "steps": [["One."]]}),
     "labelled": "no row",
+    "deep": "[" * 100_000,
 }
 # Each would load torch and transformers, or the client of a server, if it came so far.
 MODELS = {
@@ -62,6 +63,9 @@ SINGLE = [
     ("curate", "good", ["--limit", "0"], "--limit must"),
     ("curate", "good", ["--decisions", "none.json"], "none.json"),
     ("curate", "good", ["--evidence", "none.json"], "none.json"),
+    ("curate", "good", ["--config", "deep.jsonl"], "deep.jsonl is not YAML"),
+    ("curate", "good", ["--decisions", "deep.jsonl"], "deep.jsonl is not a file of decisions"),
+    ("curate", "good", ["--evidence", "deep.jsonl"], "deep.jsonl has no evidence"),
     ("curate", "good", ["--decontaminate", "none.jsonl"], "none.jsonl"),
     ("curate", "good", ["--mix", "none.jsonl"], "There is no file"),
     ("curate", "good", ["--mix", "sample:0"], "asks for no problems"),
@@ -82,6 +86,8 @@ SINGLE = [
     ("compare", "good", ["--embedder", "nonsense:x"], "unknown embedder"),
     ("label", "good", ["--summarizer", "hf:./none"], "there is no folder ./none"),
     ("label", "good", ["--output", "labelled.jsonl"], "labelled.jsonl holds other rows"),
+    ("label", "good", ["--output", "good.jsonl"], "good.jsonl holds other rows"),
+    ("compare-metrics", "good", ["--write-evidence", "good.jsonl"], "is a file that this"),
     ("judge", "good", ["--labels"], "has no labels"),
     ("judge", "steps", [], "must hold a list for each solution"),
     ("judge", "good", ["--summarizer", "nonsense:x"], "unknown summarizer"),

@@ -80,6 +80,7 @@ def forms(secret: str) -> list[str]:
         "https://host.com/?q=" + quote(quote(secret, safe="")),
         "x: " + base64.b64encode(secret.encode()).decode(),
         "x/" + base64.urlsafe_b64encode(b"user:" + secret.encode()).decode(),
+        base64.b64encode(quote(secret, safe="").encode()).decode(),
         base64.encodebytes(f"user:{secret}\n".encode() * 3).decode(),
     ]
 

@@ -144,3 +144,11 @@ def test_the_hubs_token_goes_to_hugging_face_and_to_this_machine_only(text, key,
     monkeypatch.setenv("OPENAI_API_KEY", "sk")
     spec = chat_spec(text)
     assert [address.key for address in spec.addresses] == [key]
+
+
+@pytest.mark.parametrize("key", ["sk-vérité-1234", "“sk-1234567890”", "sk-12\x0134", "two words"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with pytest.raises(SpecError, match="OPENAI_API_KEY holds characters that no key has") as error:
+        chat_spec("openai:http://host/v1#m")
+    assert key not in str(error.value)

@@ -1,11 +1,9 @@
 """The taught encoder: the file that is shipped, and that it sees what its statement says."""
 
-import json
-
 import numpy as np
 import pytest
 
-from parts.recorded_groups import SHARED
+from parts.recorded_groups import SHARED, read_lines
 from rpd_datasets.judging.auroc import count_wins, pooled_auroc, within_auroc
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.errors import ModelError
@@ -13,8 +11,6 @@ from rpd_metric.measure import distance_matrices
 from rpd_metric.models import taught
 from rpd_metric.models.kinds import load_embedder
 
-# On every seventh problem of controlled_train, as in docs/distances.md.
-POOLED_AND_WITHIN = (0.639, 0.711)
 TEXTS = ["Add the roots by Vieta.", "Count the cases modulo 7, one by one.", "", "By induction."]
 
 
@@ -40,19 +36,26 @@ def test_every_layer_above_the_third_is_changed_and_a_vector_is_of_its_text_alon
 
 
 @pytest.mark.slow
-def test_the_shipped_file_has_the_figures_of_its_statement_on_problems_it_never_saw():
-    file = SHARED / "controlled_train.jsonl"
-    if not file.is_file():
-        pytest.skip(f"{file} is not here; the sets are no part of the repository")
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()][::7]
+@pytest.mark.parametrize(
+    ("distance", "file", "pooled", "within"),
+    [
+        # Every seventh problem, and the 12 Python problems, as in docs/distances.md.
+        ("taught", "controlled_train.jsonl", 0.639, 0.711),
+        ("growth", "controlled.jsonl", 0.783, 0.803),
+    ],
+)
+def test_the_figures_of_the_docs_come_from_the_shipped_file(distance, file, pooled, within):
+    if not (SHARED / file).is_file():
+        pytest.skip(f"{SHARED / file} is not here; the sets are no part of the repository")
+    rows = read_lines(SHARED / file)
+    rows = [row for row in rows if "tests" in row] if distance == "growth" else rows[::7]
     distances, different = [], []
     for row in rows:
-        matrix = distance_matrices(
-            ["taught"], row["problem"], row["solutions"], None, load_embedder("minilm")
-        )["taught"]
+        asked = (row["problem"], row["solutions"], None, load_embedder("minilm"), 0, row)
+        matrix = distance_matrices([distance], *asked)[distance]
         pairs = Labels.of(row).pairs()
         distances.append([matrix[i, j] for i, j, _ in pairs])
         different.append([differs for *_, differs in pairs])
     wins, ones = count_wins(distances, different), np.ones((1, len(rows)))
-    found = (pooled_auroc(wins, ones)[0], within_auroc(wins, ones)[0])
-    np.testing.assert_allclose(found, POOLED_AND_WITHIN, atol=0.002)
+    figures = (pooled_auroc(wins, ones)[0], within_auroc(wins, ones)[0])
+    np.testing.assert_allclose(figures, (pooled, within), atol=0.002)
