@@ -23,18 +23,20 @@ from rpd_datasets.messages import (
     Trajectory,
     as_json,
     as_turns,
+    conversation,
     identity_of,
     is_plain,
     make_trajectory,
-    messages_of,
     prompt_text,
     role_of,
     solution_text,
+    task_of,
     with_thoughts,
 )
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
+from rpd_datasets.runs import FOLDER
 from rpd_metric.errors import InputError, PluginError
 from rpd_metric.plugins import Registry, border
 from rpd_metric.reasons import Reason
@@ -171,13 +173,16 @@ def conversation_row(
     the solution is answer number `turn`, and the prompt everything before it.
     """
     value = row.values.get(columns.conversations)
-    if (turns := as_turns(value)) is None:
+    if not (messages := conversation(value)):
         bad = _bad_list(row.values, columns.conversations)
         if isinstance(value, list) and value:
-            bad = Reason.NOT_ONE_EXCHANGE, "Its turns have no role."
+            odd = next((turn for turn in value if role_of(turn) is None), None)
+            bad = Reason.NOT_ONE_EXCHANGE, shorten(f"A turn has no role that is known: {odd}", 200)
         yield _rejected(row, bad)
         return
-    messages = _messages(turns)
+    system = reply_text(row.values.get("system") or row.values.get("system_prompt"))
+    if isinstance(system, str) and system.strip() and messages[0]["role"] != "system":
+        messages.insert(0, {"role": "system", "content": system})
     roles = [message["role"] for message in messages]
     answers = [at for at, role in enumerate(roles) if role == "assistant"]
     if turn is None:
@@ -185,15 +190,20 @@ def conversation_row(
     else:
         usable = [at for at in answers[turn - 1 : turn] if "user" in roles[:at]]
     if not usable:
-        detail = f"Of {len(turns)} turns {len(answers)} are a model's; none is the answer wanted."
+        detail = (
+            f"Of {len(messages)} messages {len(answers)} are a model's; none is the answer wanted."
+        )
         yield _rejected(row, (Reason.NOT_ONE_EXCHANGE, detail))
         return
     extra = without(row.values, columns.conversations)
+    if folder := _field(extra.get("metadata"), FOLDER):  # as in the traces of `datasets`
+        extra.setdefault(FOLDER, folder)
     prompt, completion = messages[: usable[0]], messages[usable[0] : usable[-1] + 1]
-    whole = make_trajectory(prompt, completion, extra.get("tools"))
+    whole = make_trajectory(prompt, completion, extra.get("tools") or extra.get("functions"))
     problem = _text_or_content(prompt, prompt_text)
     solution = _text_or_content(completion, solution_text)
-    group = next((str(row.values[n]) for n in PROBLEM_IDS if row.values.get(n) is not None), "")
+    ids = (str(row.values[name]) for name in PROBLEM_IDS if row.values.get(name) is not None)
+    group = next(ids, "") or task_of(prompt)
     needed = group or not is_plain(whole)
     yield _one_solution(row, problem, solution, extra, whole if needed else None, group)
 
@@ -206,9 +216,9 @@ def _text_or_content(turns: Sequence[Message], text: Callable[..., str]) -> Any:
 
 def _trajectory(prompt: Any, reply: Any, tools: Any) -> Trajectory | None:
     """A prompt and its reply as messages; `None` where the two texts say everything."""
-    before = _messages(prompt) or [{"role": "user", "content": reply_text(prompt)}]
+    before = conversation(prompt) or [{"role": "user", "content": reply_text(prompt)}]
     message = reply.get("message", reply) if isinstance(reply, dict) else reply
-    after = _messages(message if isinstance(message, list) else [message])
+    after = conversation(message if isinstance(message, list) else [message])
     if not after:
         after = [{"role": "assistant", "content": reply_text(reply)}]
     answers = [at for at, turn in enumerate(after) if turn["role"] == "assistant"]
@@ -219,19 +229,13 @@ def _trajectory(prompt: Any, reply: Any, tools: Any) -> Trajectory | None:
     return None if is_plain(whole) else whole
 
 
-def _messages(value: Any) -> list[Message]:
-    """The messages of turns; none if the value is something else."""
-    turns = as_turns(value) or ()
-    return [message for turn in turns if role_of(turn) for message in messages_of(turn)]
-
-
 def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
 def _prompt_text(value: Any) -> Any:
     """The text of a prompt: of a text, or of messages."""
-    turns = _messages(value)
+    turns = conversation(value)
     return _text_or_content(turns, prompt_text) if turns else reply_text(value)
 
 
@@ -239,7 +243,7 @@ def reply_text(value: Any) -> Any:
     """The text of a reply: a text, the model's last message, its parts, or a server's choice."""
     if turns := as_turns(value):
         return reply_text(next((t for t in reversed(turns) if role_of(t) == "assistant"), None))
-    if isinstance(value, list) and value and all(isinstance(part, dict) for part in value):
+    if isinstance(value, list) and value and all(map(_is_part, value)):
         texts = [reply_text(part) for part in value]
         return "".join(texts) if all(isinstance(text, str) for text in texts) else value
     for name in ("message", "text", "content", "value") if isinstance(value, dict) else ():
@@ -249,14 +253,17 @@ def reply_text(value: Any) -> Any:
     return value
 
 
+def _is_part(value: Any) -> bool:
+    return isinstance(value, dict) and "role" not in value and "from" not in value
+
+
 def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     """Take apart a result of OpenAI's batch API with the prompt of its request."""
     response, error = row.values.get("response"), row.values.get("error")
     body = response.get("body") if isinstance(response, dict) else None
     reply = body if isinstance(body, dict) else {}
-    # Of /v1/responses only the messages are replies; its other items are thoughts and tools.
-    messages = [message for message in reply.get("output") or () if role_of(message) == "assistant"]
-    texts = reply.get("choices") or messages
+    # The items of /v1/responses are one reply.
+    texts = reply.get("choices") or ([reply["output"]] if reply.get("output") else [])
     if not texts:
         why = shorten(str(error or reply.get("error") or response), 200)
         yield _rejected(row, (Reason.MODEL_ERROR, f"The batch has no reply: {why}"))
@@ -312,7 +319,10 @@ def _bad_text(value: Any, role: str) -> tuple[Reason, str] | None:
     if value is None:
         return Reason(f"null_{role}"), f"The {role} is null."
     if not isinstance(value, str):
-        return Reason(f"{role}_not_text"), f"The {role} is {type(value).__name__}, not text."
+        what = f"is {type(value).__name__}, not text"
+        if isinstance(value, list):
+            what = "has parts that are not text, such as an image or a call without a name"
+        return Reason(f"{role}_not_text"), f"The {role} {what}."
     if not value.strip():
         return Reason(f"empty_{role}"), f"The {role} is empty or blank."
     return _not_unicode(role, value)

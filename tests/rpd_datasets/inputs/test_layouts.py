@@ -327,7 +327,20 @@ BAD = [
     (
         conversation_row,
         {"conversations": [HUMAN, {"role": GPT, "tool_calls": 5}]},
-        "empty_solution",
+        "null_solution",
+    ),
+    # A turn that nobody could train on is not left out of its conversation.
+    (conversation_row, {"conversations": [HUMAN, None, said("s")]}, "not_one_exchange"),
+    (conversation_row, {"conversations": [*turns(("x", "s")), *TALK]}, "not_one_exchange"),
+    (
+        conversation_row,
+        {"conversations": [HUMAN, {"role": GPT, "tool_calls": [{"function": {}}]}]},
+        "solution_not_text",
+    ),
+    (
+        grouped_items,
+        {"problem": turns(("x", "s"), ("gpt", "p")), "solutions": ["s"]},
+        "problem_not_text",
     ),
 ]
 
