@@ -99,7 +99,7 @@ bench: $(VENV)/installed  ## Print the tables of docs/speed.md
 	$(BIN)/python benchmarks/busy_slots.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/whole_curation.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/engines.py
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --quick
+	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --sizes 100 400
 	PYTHONPATH=.:tests $(BIN)/python benchmarks/report.py
 
 bench-corpus: $(VENV)/installed  ## Curate synthetic corpora of up to 53,125 problems (half an hour)

@@ -1,7 +1,6 @@
 """How well a server's slots are used beside a plain semaphore, its ramps included.
 
     python benchmarks/busy_slots.py [--slots 64] [--requests 5000]
-    python benchmarks/busy_slots.py --url http://localhost:8000 --model MODEL --slots 256
 
 The same kind of prompts, one way after the other:
 
@@ -9,10 +8,10 @@ The same kind of prompts, one way after the other:
     unknown     Flow that is told nothing, and starts at 64; replies are stored
     semaphore   openai.AsyncOpenAI with a semaphore of as many as there are slots, and its retries
 
-Without `--url` a stand-in in another process serves so many at a time, with a log-normal spread of
-latencies, refuses what comes beyond them with 429, and measures itself: slot-seconds used over
-slot-seconds there were, from the first request to the last reply. A real vLLM is asked for
-`num_requests_running` on its /metrics four times a second instead. CPU is this process's.
+A stand-in in another process serves so many at a time, with a log-normal spread of latencies,
+refuses what comes beyond them with 429, and measures itself: slot-seconds used over slot-seconds
+there were, from the first request to the last reply. CPU is this process's. What a real vLLM says
+of its slots during a run is in the table of `make real-servers`.
 """
 
 from __future__ import annotations
@@ -21,11 +20,8 @@ import argparse
 import asyncio
 import multiprocessing
 import random
-import re
-import statistics
 import tempfile
 import time
-from collections.abc import Awaitable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -42,7 +38,6 @@ from rpd_metric.models.kinds import load_chat
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import ReplyStore
 
-RUNNING = re.compile(r"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
 MESSAGE = {"role": "assistant", "content": "The solution completes the square. " * 16}
 REPLY = {
     "choices": [{"index": 0, "finish_reason": "stop", "message": MESSAGE}],
@@ -51,12 +46,6 @@ REPLY = {
 # Of the stand-in's latencies: the median, and the spread of their logarithm.
 SECONDS, SIGMA = 0.5, 0.5
 PROMPT = "complete the square, compare coefficients, solve for x. " * 143
-
-
-def running(url: str) -> float:
-    """How many requests a vLLM server works on, by its own count."""
-    gauge = RUNNING.search(httpx2.get(f"{url}/metrics").text)
-    return float(gauge[1]) if gauge else 0.0
 
 
 def stand_in(pipe: Connection, slots: int) -> None:
@@ -101,7 +90,7 @@ def stand_in(pipe: Connection, slots: int) -> None:
 
 def requests(args: argparse.Namespace, way: str) -> list[ChatRequest]:
     """Distinct prompts of about a solution's length."""
-    sampling = Sampling(max_tokens=args.tokens)
+    sampling = Sampling(max_tokens=300)
     return [
         ChatRequest(({"role": "user", "content": f"{way} {n}: {PROMPT}"},), sampling)
         for n in range(args.requests)
@@ -113,7 +102,7 @@ async def by_flow(args: argparse.Namespace, way: str) -> None:
     named = args.slots if way == "named" else None
     options = RequestOptions(max_in_flight=named, longest_reply=0)
     with tempfile.TemporaryDirectory() as folder, ReplyStore(Path(folder, "replies")) as store:
-        chat: Any = load_chat(f"openai:{args.url}/v1#{args.model}")
+        chat: Any = load_chat(f"openai:{args.url}/v1#m")
         flow = Flow(chat, options, store=store)
         work = requests(args, way)
         async for _ in run_bounded(work, flow, max_in_flight=4 * args.slots):
@@ -128,34 +117,22 @@ async def by_semaphore(args: argparse.Namespace, way: str) -> None:
     async def answer(request: ChatRequest) -> None:
         async with places:
             await client.chat.completions.create(
-                model=args.model,
+                model="m",
                 messages=[dict(message) for message in request.messages],  # type: ignore[misc]
-                max_tokens=args.tokens,
+                max_tokens=request.sampling.max_tokens,
             )
 
     async with client:
         await asyncio.gather(*(answer(request) for request in requests(args, way)))
 
 
-async def measured(args: argparse.Namespace, work: Awaitable[None]) -> dict[str, float]:
-    """Do some work; the share of busy slots meanwhile, and what was refused."""
-    if args.stand_in:
-        await work
-        return dict(httpx2.get(f"{args.url}/measures").json())
-    task, seen = asyncio.ensure_future(work), [0.0]
-    while not task.done():
-        await asyncio.wait((task,), timeout=0.25)
-        seen.append(await asyncio.to_thread(running, args.url))
-    await task
-    return {"busy": statistics.fmean(seen) / args.slots, "refused": 0}
-
-
 def row_of(args: argparse.Namespace, way: str) -> dict[str, object]:
     """One way's figures."""
     work = by_semaphore if way == "semaphore" else by_flow
     began, cpu = time.perf_counter(), time.process_time()
-    figures = asyncio.run(measured(args, work(args, way)))
+    asyncio.run(work(args, way))
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    figures = httpx2.get(f"{args.url}/measures").json()
     return {
         "way": way,
         "seconds": round(seconds, 2),
@@ -169,17 +146,12 @@ def row_of(args: argparse.Namespace, way: str) -> dict[str, object]:
 def main() -> None:
     """Measure each way and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--url", help="of a server, without /v1")
-    parser.add_argument("--model", default="m", help="as the server calls it")
-    parser.add_argument("--slots", type=int, default=64, help="its --max-num-seqs")
+    parser.add_argument("--slots", type=int, default=64, help="that the stand-in has")
     parser.add_argument("--requests", type=int, default=5000)
-    parser.add_argument("--tokens", type=int, default=300, help="of each reply, at most")
     args = parser.parse_args()
-    args.stand_in = args.url is None
     here, there = multiprocessing.Pipe()
-    if args.stand_in:
-        multiprocessing.Process(target=stand_in, args=(there, args.slots), daemon=True).start()
-        args.url = here.recv()
+    multiprocessing.Process(target=stand_in, args=(there, args.slots), daemon=True).start()
+    args.url = here.recv()
     asyncio.run(by_semaphore(argparse.Namespace(**(vars(args) | {"requests": 1})), "warm up"))
     rows = [row_of(args, way) for way in ("named", "unknown", "semaphore")]
     print(tabulate(rows, headers="keys"))

@@ -2,8 +2,8 @@
 
     python benchmarks/grading.py --data ../shared/data
 
-Every labelled solution is graded. Each disagreement was read once by a person and is listed below
-with its class; one that is not listed is reported as unexplained and makes the script fail.
+Every labelled solution is graded. Each disagreement was read once by a person and is in
+grading_disagreements.json, with its class; one that is not makes the script fail.
 `rpd compare-graders` prints the table of judged pairs.
 """
 
@@ -17,75 +17,33 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
+from machine import markdown
+
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.mathematics import Grader
 
 # Files, how a row's problem is called, and its columns: reference answer, solutions, labels.
-SETS = (
-    (
-        "multi_solution/candidates.jsonl",
-        "{problem_id}",
-        ("reference_answer", "solutions", "correct"),
-    ),
-    ("benchmarks/qwen_math_cot_100x8.jsonl", "math-qwen-{idx:03}", ("gt", "code", "score")),
-)
-# class: (who is right, what happens, the solutions it happens in)
-CLASSES: dict[str, tuple[str, str, set[tuple[str, int]]]] = {
-    "one number from an expression": (
-        "the grader",
-        "The answer is an expression (an imaginary multiple, a constant plus a variable), and the "
-        "label accepted the one number in it that equals the reference.",
-        {
-            ("math-l5-0132", 5),
-            ("math-l5-0132", 11),
-            ("math-l5-0147", 0),
-            ("math-l5-0178", 8),
-            ("math-l5-0446", 2),
-            ("math-l5-0536", 8),
-        },
-    ),
-    "value not computed": (
-        "the grader, by value",
-        "The answer is a sum or product of numbers whose value is the reference, such as a "
-        "power times a factor. The label required the number itself.",
-        {("math-l5-0128", 15), ("math-l5-0217", 15), ("math-l5-0603", 14)},
-    ),
-    "thousands separator": (
-        "the grader",
-        "The reference writes ten thousand with LaTeX's `{,}`, the answer does not; the label "
-        "compared the text.",
-        {("math-qwen-072", 7), ("qwen-rm100-072", 7)},
-    ),
-    "sentences instead of an answer": (
-        "the label",
-        'After "Answer:" comes the derivation in prose, with the result in its last sentence. The '
-        "grader reads the first formula or sentence and does not guess.",
-        {("math-l5-0098", 12), ("math-l5-0184", 12)},
-    ),
-    "the result comes after the box": (
-        "the label",
-        "The last box has an intermediate value; the sentence after it adds the sign.",
-        {("math-l5-0351", 5)},
-    ),
+SETS = {
+    "multi_solution/candidates.jsonl": ("{problem_id}", "reference_answer", "solutions", "correct"),
+    "benchmarks/qwen_math_cot_100x8.jsonl": ("math-qwen-{idx:03}", "gt", "code", "score"),
 }
+EXPLAINED = Path(__file__).with_name("grading_disagreements.json")
 
 
 class Labelled(NamedTuple):
     """One solution with the label that was published for it."""
 
-    problem: str
-    index: int
+    name: str
     gold: str
     solution: str
     correct: bool
 
 
-def read(path: Path, name: str, columns: tuple[str, str, str]) -> list[Labelled]:
-    """The solutions of a JSONL file; `name` formats a problem's, `columns` hold the rest."""
+def read(path: Path, name: str, gold: str, solutions: str, labels: str) -> list[Labelled]:
+    """The solutions of a JSONL file: the format of a problem's name, and its columns."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    gold, solutions, labels = columns
     return [
-        Labelled(name.format(**row), index, row[gold], solution, row[labels][index])
+        Labelled(f"{name.format(**row)} {index}", row[gold], solution, row[labels][index])
         for row in rows
         for index, solution in enumerate(row[solutions])
     ]
@@ -109,23 +67,23 @@ def agreement(name: str, rows: list[Labelled], workers: int) -> bool:
         f"{len(rows)} solutions, {seconds:.0f} s with {workers} worker processes. Agreement: "
         f"{len(rows) - len(differ)} of {len(rows)} ({1 - len(differ) / len(rows):.2%}).\n"
     )
-    print("| verdict | label right | label wrong |\n| --- | ---: | ---: |")
-    for verdict in Verdict:
-        print(f"| {verdict.value} | {counts[verdict, True]} | {counts[verdict, False]} |")
-    print("\n| disagreement | count | grader says | who is right | what happens |")
-    print("| --- | ---: | --- | --- | --- |")
-    left = differ
-    for title, (right, text, members) in CLASSES.items():
-        here = [pair for pair in left if (pair[0].problem, pair[0].index) in members]
-        if here:
-            names = ", ".join(sorted({verdict.value for _, verdict in here}))
-            print(f"| {title} | {len(here)} | {names} | {right} | {text} |")
-        left = [pair for pair in left if pair not in here]
-    for row, verdict in left:
-        place = f"{row.problem}, solution {row.index}"
-        print(f"| **unexplained** | 1 | {verdict.value} | | {place} |")
+    labels = [("label right", True), ("label wrong", False)]
+    table = [
+        {"verdict": verdict.value, **{title: counts[verdict, label] for title, label in labels}}
+        for verdict in Verdict
+    ]
+    print(markdown(table), "\n")
+    table, unexplained = [], {row.name: verdict.value for row, verdict in differ}
+    for row in json.loads(EXPLAINED.read_text(encoding="utf-8")):
+        members = unexplained.keys() & row.pop("solutions")
+        says = [unexplained.pop(member) for member in sorted(members)]
+        if says:
+            table.append({**row, "count": len(says), "grader says": ", ".join(sorted({*says}))})
+    print(markdown(table))
+    for name, verdict in unexplained.items():
+        print(f"unexplained: {name} is {verdict}")
     print()
-    return not left
+    return not unexplained
 
 
 def main() -> None:
@@ -135,11 +93,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     explained = [
-        agreement(name, read(args.data / name, problem, columns), args.workers)
-        for name, problem, columns in SETS
+        agreement(name, read(args.data / name, *columns), args.workers)
+        for name, columns in SETS.items()
     ]
     if not all(explained):
-        sys.exit("some disagreements are not explained; read them and add them to CLASSES")
+        sys.exit(
+            f"some disagreements are not explained; read them and add them to {EXPLAINED.name}"
+        )
 
 
 if __name__ == "__main__":

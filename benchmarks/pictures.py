@@ -24,7 +24,6 @@ from rich.text import Text
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 COLUMNS = 100
-SHOWN_PROBLEMS = 4
 OPEN_FIRST = "document.querySelector('.entry').click()"
 
 
@@ -58,7 +57,7 @@ def terminal_page(printed: str) -> str:
     lines = [line for line in printed.splitlines() if not line.startswith("Next: ")]
     heads = [at for at, line in enumerate(lines) if re.match(r"\d+  ", Text.from_ansi(line).plain)]
     last = next(at for at, line in enumerate(lines) if "Answers " in line)
-    cut = [*lines[: heads[SHOWN_PROBLEMS]], "   ...", *lines[last - 1 : -2]]
+    cut = [*lines[: heads[4]], "   ...", *lines[last - 1 : -2]]
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), color_system="truecolor")
     console.print(Text("$ make demo", style="bold"))
     console.print(Text.from_ansi("\n".join(cut)))
@@ -82,9 +81,8 @@ def photograph(
         window.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         window.get(page.as_uri())
         time.sleep(1)
-        if script:
-            window.execute_script(script)
-            time.sleep(1)
+        window.execute_script(script)
+        time.sleep(1)
         if terminal := window.find_elements("css selector", "body > pre"):
             terminal[0].screenshot(str(picture))  # as large as its text
         else:

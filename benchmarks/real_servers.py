@@ -24,10 +24,12 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import numpy as np
-from busy_slots import running
 from tabulate import tabulate
 
+from parts.kill_loop import contents
+from parts.rows import write_rows
 from parts.smollm2 import NAME, missing, smollm2
 from parts.transformers_serve import served
 from rpd_metric.models.kinds import load_embedder
@@ -40,6 +42,7 @@ CHAT = (
 )
 POOLING = ("--runner", "pooling", "--dtype", "float32")
 KILL_AFTER = 45.0
+RUNNING = re.compile(r"^vllm:num_requests_running\S* ([\d.]+)", re.MULTILINE)
 
 
 def serving(
@@ -61,10 +64,8 @@ class Trial:
     """One command after the other, each a row of the table."""
 
     def __init__(self, folder: Path, chat: str, args: argparse.Namespace) -> None:
-        self.folder = folder
-        self.chat = chat
+        self.folder, self.chat, self.args = folder, chat, args
         self.spec = f"openai:{chat}/v1#{NAME}"
-        self.args = args
         self.rows: list[dict[str, Any]] = []
         self.notes: list[str] = []
 
@@ -90,7 +91,8 @@ class Trial:
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=messages)
             while process.poll() is None:
                 time.sleep(0.5)
-                seen.append(running(self.chat) / SLOTS)
+                gauge = RUNNING.search(httpx2.get(f"{self.chat}/metrics").text)
+                seen.append(float(gauge[1]) / SLOTS if gauge else 0.0)
             messages.seek(0)
             output = messages.read()
         row = {
@@ -150,18 +152,14 @@ def same(first: Path, second: Path) -> str:
 
     Where nothing could be chosen that is what they rejected, with the reasons.
     """
-    pattern = "**/*"
     if not first.exists() and not second.exists():
         first, second = (folder.with_name(f"{folder.name}.partial") for folder in (first, second))
-        pattern = "rejects-*.jsonl"
-    left, right = (
-        {
-            str(file.relative_to(folder)): file.read_bytes()
-            for file in folder.glob(pattern)
-            if file.is_file()
-        }
-        for folder in (first, second)
-    )
+        left, right = (
+            {file.name: file.read_bytes() for file in folder.glob("rejects-*.jsonl")}
+            for folder in (first, second)
+        )
+    else:
+        left, right = contents(first), contents(second)
     if not left or left != right:
         unequal = [name for name in left | right if left.get(name) != right.get(name)]
         return f"DIFFERENT: {unequal}"
@@ -173,40 +171,23 @@ def embeddings(url: str) -> str:
     texts = [f"Step {number}: bound the remainder by lemma {number % 7}." for number in range(200)]
     server = load_embedder(f"openai:{url}/v1#minilm")
     apart = np.abs(server.encode(texts) - load_embedder("minilm").encode(texts)).max()
-    long = server.encode(["word " * 3000, "short"])
+    long = np.isfinite(server.encode(["word " * 3000, "short"])).all(axis=1).sum()
     cut = getattr(server, "texts_cut", None)
     return (
-        f"largest difference to minilm over {len(texts)} texts: {apart:.1e}; "
-        f"{cut} of 2 texts cut, {(np.isfinite(long).all() and 'vectors') or 'no vectors'} for both"
+        f"largest difference to minilm over {len(texts)} texts: {apart:.1e}; of a long and a short "
+        f"text {cut} cut, {long} with a vector"
     )
-
-
-def busy_slots(url: str, args: argparse.Namespace) -> str:
-    """Slots used and requests per second beside a plain semaphore."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "benchmarks/busy_slots.py", "--url", url, "--model", NAME),
-            *("--slots", str(SLOTS), "--requests", "48", "--tokens", str(args.tokens // 3)),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout if done.returncode == 0 else f"busy_slots: FAILED\n{done.stderr[-2000:]}"
 
 
 def pass_at_k(trial: Trial) -> list[str]:
     """pass@k of two problems by the same server."""
-    tasks, config = trial.folder / "tasks.jsonl", trial.folder / "passk.yaml"
     # As many as AIME has; two of them are asked.
     rows = ({"ID": str(n), "Problem": f"What is {n} + 3?", "Answer": n + 3} for n in range(30))
-    tasks.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = {"samples": 4, "runs": 1, "limit": 2, "max_tokens": 100}
-    lines = [f"{name}: {value}\n" for name, value in {"benchmark": "aime24", **options}.items()]
-    config.write_text("".join(lines))
+    tasks = write_rows(trial.folder / "tasks.jsonl", rows)
     return [
-        *(sys.executable, "recipes/passk.py", "run", "--config", str(config), "--data", str(tasks)),
-        *("--model", trial.spec, "--name", "smollm2", "--output", str(trial.folder / "passk")),
+        *(sys.executable, "recipes/passk.py", "run", "--benchmark", "aime24", "--data", str(tasks)),
+        *("--model", trial.spec, "--samples", "4", "--runs", "1", "--limit", "2"),
+        *("--max-tokens", "100", "--name", "smollm2", "--output", str(trial.folder / "passk")),
     ]
 
 
@@ -280,7 +261,6 @@ def main() -> None:
             ]
             trial.run("judge", judge)
             trial.run("pass@k", pass_at_k(trial))
-            trial.note(busy_slots(chat, args))
         with serving(args.vllm, minilm_path(), "minilm", POOLING, folder / "emb.log") as url:
             trial.note(f"embeddings: {embeddings(url)}")
         trial.note(in_process(args.vllm, smollm2(), folder))

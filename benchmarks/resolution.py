@@ -35,15 +35,13 @@ MOVING = {
     "verifiers": "verifiers",
 }
 PYTHONS = ("3.11", "3.12", "3.13")
-SHOWN = ("datasets", "huggingface-hub", "evaluate", "numpy", "pyarrow")
+SHOWN = ("datasets", "huggingface-hub", "evaluate", "numpy", "transformers", "trl")
 
 
-def resolved(
-    requirements: str, *options: str | Path, python: str = "3.12"
-) -> tuple[dict[str, str], str]:
+def resolved(requirements: str, *options: str | Path) -> tuple[dict[str, str], str]:
     """The versions of an environment with what is wanted, or what prevents it."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", *options]
-    command += ["--no-annotate", "--python-version", python, "--python-platform", "linux", "-"]
+    command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "-"]
+    command += ["--no-annotate", "--python-version=3.12", "--python-platform=linux", *options]
     done = subprocess.run(command, input=requirements, capture_output=True, text=True, cwd="/")
     versions = dict(re.findall(r"^([\w.-]+)==(\S+)", done.stdout, re.M))
     return versions, " ".join(done.stderr.split())
@@ -54,36 +52,35 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="default: all of them, and the extras")
     names = parser.parse_args().names
-    rows: list[dict[str, object]] = []
     failed = False
-    for name in names or BESIDE:
-        versions, error = resolved(f"rpd-metric @ file://{ROOT}\n{name}\n")
+
+    def row(requirements: str, *options: str | Path) -> dict[str, object]:
+        nonlocal failed
+        versions, error = resolved(requirements, *options)
         failed |= not versions
-        version = versions.get(name, "-") if versions else f"does not resolve: {error}"
-        rows.append(
-            {"beside": name, "version": version}
-            | {package: versions.get(package, "-") for package in SHOWN}
+        return {name: versions.get(name, "-") for name in SHOWN} | {"why not": error}
+
+    here = f"@ file://{ROOT}\n"
+    tables = [[{"beside": name} | row(f"rpd-metric {here}{name}") for name in names or BESIDE]]
+    if not names:
+        allowed = ("-c", ROOT / "constraints.txt")
+        tables.append(
+            [
+                {"extra": f"{extra} on {python}"}
+                | row(f"rpd-metric[{extra}] {here}", *allowed, f"--python-version={python}")
+                for extra in metadata("rpd-metric").get_all("Provides-Extra", ())
+                for python in PYTHONS
+            ]
         )
-    print(markdown(rows))
-    for extra in () if names else metadata("rpd-metric").get_all("Provides-Extra", ()):
-        for python in PYTHONS:
-            requirement = f"rpd-metric[{extra}] @ file://{ROOT}\n"
-            versions, error = resolved(requirement, "-c", ROOT / "constraints.txt", python=python)
-            failed |= not versions
-            print(f"[{extra}] on {python}: {'resolves' if versions else error}")
-    rows = []
-    for name, extra in {} if names else MOVING.items():
-        newest = resolved(name, "--no-deps")[0].get(name, "-")
-        requirement = f"rpd-metric[{extra}] @ file://{ROOT}\n{name}=={newest}\n"
-        versions, error = resolved(requirement)
-        failed |= not versions
-        tried = {"newest": f"{name} {newest}", "beside": f"[{extra}]"}
-        rows.append(
-            tried
-            | {package: versions.get(package, error or "-") for package in ("transformers", "trl")}
+        newest = {name: resolved(name, "--no-deps")[0].get(name, "-") for name in MOVING}
+        tables.append(
+            [
+                {"newest": f"{name} {newest[name]} beside [{extra}]"}
+                | row(f"rpd-metric[{extra}] {here}{name}=={newest[name]}")
+                for name, extra in MOVING.items()
+            ]
         )
-    if rows:
-        print(markdown(rows))
+    print(*map(markdown, tables), sep="\n\n")
     sys.exit(failed)
 
 

@@ -1,6 +1,6 @@
-"""Make `rpd_metric/models/static_vectors.npz`, and time it beside minilm.
+"""Make `rpd_metric/models/static_vectors.npz`.
 
-    PYTHONPATH=.:tests python benchmarks/static_vectors.py [--make] [--data FOLDER]
+    PYTHONPATH=.:tests python benchmarks/static_vectors.py [--data FOLDER]
 
 One vector for each word piece of all-MiniLM-L6-v2, distilled from that model; a text's vector is
 the mean of its pieces'. They begin as the model's vectors of single pieces, on the principal
@@ -20,7 +20,6 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import random
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from strategies import FILES
 from tokenizers import Tokenizer
 
 from parts.recorded_groups import read_lines
-from rpd_metric.measure import READINGS
+from rpd_metric.measure import pieces_read
 from rpd_metric.models import static
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.minilm import MiniLM
@@ -65,8 +64,8 @@ def unlabelled(folder: Path) -> list[str]:
         for row in read_lines(folder / "multi_solution" / f"{name}.jsonl"):
             if key(row) not in held:
                 texts.add(row["problem"])
-                read = READINGS["pieces"](row["problem"], row["solutions"], ())
-                texts.update(text for solutions in read for text in solutions)
+                for pieces in map(pieces_read, row["solutions"]):
+                    texts.update(pieces)
     drawn = sorted(texts)
     random.Random(0).shuffle(drawn)
     return drawn[:FITTED]
@@ -110,31 +109,16 @@ def write(vectors: Any, tokenizer: Tokenizer) -> None:
     np.savez_compressed(static.FILE, rows=rows, scales=scales, tokenizer=text)
 
 
-def speed(encoder: Any, texts: list[str]) -> float:
-    """Texts a second of processor time, the first call apart."""
-    encoder.encode(["warm"])
-    start = time.process_time()
-    encoder.encode(texts)
-    return len(texts) / (time.process_time() - start)
-
-
 def main() -> None:
-    """Make them if asked, measure, and print."""
+    """Make them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--make", action="store_true", help="make the packaged file anew")
-    args = parser.parse_args()
-    minilm = load_embedder("minilm")
-    texts = unlabelled(args.data)
-    if args.make:
-        targets = minilm.encode(texts)
-        tokenizer = Tokenizer.from_file(str(minilm_path() / "tokenizer.json"))
-        tokenizer.no_padding()
-        tokenizer.no_truncation()
-        write(distilled(MiniLM(minilm_path()), tokenizer, texts, targets), tokenizer)
-    some = texts[:500]
-    rates = [f"{name} {speed(load_embedder(name), some):,.0f}" for name in ("minilm", "static")]
-    print(f"Texts a second of processor time, one thread, pieces of 40 words: {', '.join(rates)}")
+    texts = unlabelled(parser.parse_args().data)
+    tokenizer = Tokenizer.from_file(str(minilm_path() / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    targets = load_embedder("minilm").encode(texts)
+    write(distilled(MiniLM(minilm_path()), tokenizer, texts, targets), tokenizer)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,9 @@ from collections.abc import Sequence
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
+from rpd_datasets.evaluation.benchmarks import load_answers
 from rpd_datasets.evaluation.decontamination import load_contamination
+from rpd_datasets.training.held_out import load_held_out
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import (
     advantage_change,
@@ -56,6 +58,7 @@ def main(arguments: Sequence[str]) -> None:
     options, training = session.options, session.training
     check_reinforcement(options, training, session.model)
     tokenizer = session.load_tokenizer(end_token=options.end_token, padding_side="left")
+    measured = load_held_out(options, tokenizer, load_answers, session.log)
     contamination = load_contamination(options.decontaminate, say=session.log)
     rows, counts = load_prompts(options, tokenizer, contamination, session.log)
     counts["optimizer steps"] = reinforcement_steps(len(rows), training)
@@ -77,6 +80,7 @@ def main(arguments: Sequence[str]) -> None:
             sampling_exactly(GRPOTrainer, advantage_change(options, rewards)),
             method,
             counts,
+            measured,
             train_dataset=rows,
             processing_class=tokenizer,
             reward_funcs=rewards,

@@ -24,7 +24,9 @@ from functools import partial
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
 from rpd_datasets.commands import run_command
+from rpd_datasets.evaluation.benchmarks import load_answers
 from rpd_datasets.evaluation.decontamination import load_contamination
+from rpd_datasets.training.held_out import load_held_out
 from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_datasets.training.session import TrainingMethod, open_session
 from rpd_datasets.training.tokenizer import assistant_template
@@ -64,6 +66,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     # A run continues with the very rows it began with, and its card names them.
     session.settings["data"] = sources
+    measured = load_held_out(options, tokenizer, load_answers, session.log)
     contamination = load_contamination(options.decontaminate, say=session.log)
     rows, contaminated = without_contaminated(rows, contamination, session.log)
     rows, held_rows = with_prompt(rows, options.prompt), None
@@ -102,6 +105,7 @@ def main(arguments: Sequence[str]) -> None:
         SFTTrainer,
         TrainingMethod("sft", "supervised fine-tuning", sources, "loss", "loss"),
         counts,
+        measured,
         train_dataset=samples.dataset,
         eval_dataset=held_out,
         processing_class=tokenizer,

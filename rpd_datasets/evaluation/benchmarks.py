@@ -100,6 +100,14 @@ def load_problems(name: str, path: str | Path | None = None) -> list[Problem]:
     return problems
 
 
+def load_answers(name: str) -> list[tuple[str, str]]:
+    """The problems and answers of a benchmark, or of a file of one's own."""
+    problems = load_problems(name) if name in BENCHMARKS else load_problems("own", name)
+    if any(problem.gold is None for problem in problems):
+        raise InputError(f"{name} has tests in place of answers; name problems with answers")
+    return [(problem.text, str(problem.gold)) for problem in problems]
+
+
 def _problem(benchmark: Benchmark, row: Mapping[str, Any], place: str, number: int) -> Problem:
     text = _INSTRUCTION.sub("", _first(row, PROBLEM, place))
     id_ = next((str(row[name]) for name in _ID if row.get(name) is not None), f"{number:03}")

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from textwrap import shorten
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops
 from rpd_datasets.problem import Problem, each_solution
@@ -24,6 +24,9 @@ from rpd_metric.grading.answers import Verdict, easy_verdict, final_answer, read
 from rpd_metric.grading.mathematics import Grader
 from rpd_metric.grading.quantities import settle
 from rpd_metric.reasons import Reason
+
+if TYPE_CHECKING:
+    from rpd_datasets.filters.pipeline import FilterConfig
 
 logger = logging.getLogger(__name__)
 
@@ -290,14 +293,12 @@ def _named_answer(solution: str, pattern: str | None) -> str | None:
     return answer if answer is not None and readable(answer) else None
 
 
-def incorrect(
-    candidates: Candidates, correct_column: str | None, answer_column: str | None
-) -> Drops:
+def incorrect(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out every solution that marks or the reference answer do not show to be right."""
     problem, check = candidates.problem, candidates.answers
     column, marks = check.column, check.marks
-    named = [correct_column] if correct_column else MARK_COLUMNS
-    answers = [answer_column] if answer_column else ANSWER_COLUMNS
+    named = [config.correct_column] if config.correct_column else MARK_COLUMNS
+    answers = [config.answer_column] if config.answer_column else ANSWER_COLUMNS
     if not problem.extra.keys() & {*named, *answers}:
         raise InputError(
             f"{{only_correct}} needs marks in one of {', '.join(named)}, or reference answers in "
@@ -322,12 +323,12 @@ def _wrong(check: AnswerCheck) -> tuple[Reason, str]:
     return Reason.WRONG_ANSWER, f"The column {check.column!r} has another answer."
 
 
-def wrong_answers(candidates: Candidates, answers: AnswerRule) -> Drops:
+def wrong_answers(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out solutions with a wrong final answer, or by `"majority"` with a rare one."""
     check = candidates.answers
     if check.by:
         return {index: _wrong(check) for index, mark in enumerate(check.marks) if mark is False}
-    if answers != "majority":
+    if config.answers != "majority":
         return {}
     if not check.majority:
         tie = (Reason.NO_MAJORITY, "No answer is more frequent than every other.")

@@ -8,12 +8,15 @@ surprising share is left out, so that diversity is chosen among what the model f
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rpd_datasets.filters.candidates import Candidates, Drops
 from rpd_metric.errors import InputError
 from rpd_metric.models.kinds import chat_spec, load_chat
 from rpd_metric.reasons import Reason
+
+if TYPE_CHECKING:
+    from rpd_datasets.filters.pipeline import FilterConfig
 
 
 def check_student(spec: str) -> None:
@@ -25,10 +28,10 @@ def check_student(spec: str) -> None:
         )
 
 
-def unnatural(candidates: Candidates, student: str, share: float, least: int) -> Drops:
-    """Leave out the most surprising share of a problem's solutions, but never under `least`."""
-    count = len(candidates.left)
-    number = min(int(share * count), count - least)
+def unnatural(candidates: Candidates, config: FilterConfig) -> Drops:
+    """Leave out the most surprising share of a problem's solutions; `min_solutions` always stay."""
+    count, student = len(candidates.left), config.student or ""
+    number = min(int(config.student_share * count), count - config.min_solutions)
     if number < 1:
         return {}
     problem = candidates.problem

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -141,22 +140,19 @@ class FilterConfig:
                 raise InputError(f"{{{name}}} is {value!r}; use one of {choices}", option=name)
         check_least(1, self, "max_mean_tokens", "min_solutions")
         check_least(0, self, "min_strategies")
-        if self.near_duplicate is not None and not 0 < self.near_duplicate <= 1:
-            raise InputError(
-                f"{{near_duplicate}} must be in (0, 1], got {self.near_duplicate}",
-                option="near_duplicate",
-            )
         try:
             re.compile(self.answer_pattern or "")
         except re.error as error:
             raise InputError(
                 f"{{answer_pattern}} is not a regular expression: {error}", option="answer_pattern"
             ) from error
-        if not 0 <= self.student_share < 1:
-            raise InputError(
-                f"{{student_share}} must be in [0, 1), got {self.student_share}",
-                option="student_share",
-            )
+        near, share = self.near_duplicate, self.student_share
+        for name, value, fits, bounds in (
+            ("near_duplicate", near, near is None or 0 < near <= 1, "(0, 1]"),
+            ("student_share", share, 0 <= share < 1, "[0, 1)"),
+        ):
+            if not fits:
+                raise InputError(f"{{{name}}} must be in {bounds}, got {value}", option=name)
         if self.student is not None:
             naturalness.check_student(self.student)
         for text in self.filters:
@@ -236,11 +232,11 @@ def filter_problem(
     answers = answers or marked_only(problem, config.correct_column)
     left = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
-    for drop in _turned_on(config):
-        drops |= drop(
-            Candidates(problem, left, num_tokens, count_tokens, answers, unfinished, unsound)
-        )
-        left = tuple(index for index in left if index not in drops)
+    candidates = Candidates(problem, left, num_tokens, count_tokens, answers, unfinished, unsound)
+    for turned_on, drop in OURS:
+        if turned_on(config):
+            drops |= drop(replace(candidates, left=left), config)
+            left = tuple(index for index in left if index not in drops)
     few, least = Reason.TOO_FEW_SOLUTIONS, config.min_solutions
     enough = len(left) >= least
     # The latter: of a solution that goes for no reason of its own.
@@ -252,48 +248,14 @@ def filter_problem(
     return Filtered((), reasons, details, num_tokens, few, detail)
 
 
-def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
-    """The filters of the options, in order."""
-    filters: list[Callable[[Candidates], Drops]] = []
-    if config.decisions is not None:
-        filters.append(partial(rejected_by_hand, decisions=config.decisions))
-    if config.only_correct:
-        filters.append(
-            partial(
-                incorrect, correct_column=config.correct_column, answer_column=config.answer_column
-            )
-        )
-    if config.answers != "any" and not config.keep_wrong:
-        filters.append(partial(wrong_answers, answers=config.answers))
-    if config.soundness == "rules":
-        filters.append(soundness.floundering)
-    if config.require_complete:
-        filters.append(partial(completeness.unfinished, answer_column=config.answer_column))
-    if config.drop_duplicates:
-        filters.append(duplicates)
-    if config.near_duplicate is not None:
-        filters.append(partial(near_duplicates, near_duplicate=config.near_duplicate))
-    filters += [partial(_of_another_package, text=text) for text in config.filters]
-    if config.student is not None:
-        filters.append(
-            partial(
-                naturalness.unnatural,
-                student=config.student,
-                share=config.student_share,
-                least=config.min_solutions,
-            )
-        )
-    return [*filters, soundness.unsound] if config.soundness == "llm" else filters
-
-
-def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
+def rejected_by_hand(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out the solutions that a person rejected in a file of decisions."""
-    why = (Reason.REJECTED_BY_HAND, f"{Path(decisions).name} rejects it.")
-    rejected = decided(decisions, candidates.problem, REJECT)
+    why = (Reason.REJECTED_BY_HAND, f"{Path(config.decisions or '').name} rejects it.")
+    rejected = decided(config.decisions or "", candidates.problem, REJECT)
     return {index: why for index in rejected if index in candidates.left}
 
 
-def duplicates(candidates: Candidates) -> Drops:
+def duplicates(candidates: Candidates, _: FilterConfig) -> Drops:
     """Leave out copies of an earlier solution; white space is ignored."""
     first: dict[str, int] = {}
     drops = {}
@@ -305,15 +267,16 @@ def duplicates(candidates: Candidates) -> Drops:
     return drops
 
 
-def near_duplicates(candidates: Candidates, near_duplicate: float) -> Drops:
+def near_duplicates(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out solutions whose shingles are this similar to those of an earlier one that stays."""
+    least = config.near_duplicate or 1
     earlier: dict[int, frozenset[tuple[str, ...]]] = {}
     drops = {}
     for index in candidates.left:
         mine = shingles(candidates.problem.solutions[index])
         for other, theirs in earlier.items():
             similarity = len(mine & theirs) / len(mine | theirs)
-            if similarity >= near_duplicate:
+            if similarity >= least:
                 shares = f"It shares {similarity:.0%} of its 5-word shingles with solution {other}."
                 drops[index] = (Reason.NEAR_DUPLICATE, shares)
                 break
@@ -334,16 +297,37 @@ def shingles(text: str, size: int = 5) -> frozenset[tuple[str, ...]]:
     return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
 
 
-def _of_another_package(candidates: Candidates, text: str) -> Drops:
-    name, _, value = text.partition("=")
-    what, function = f"the filter {text!r}", FILTERS.find(name).function
-    with border(what, function):
-        drops = dict(function(candidates, value))
-    for index, entry in drops.items():
-        texts = isinstance(entry, tuple) and [isinstance(part, str) for part in entry]
-        if index not in candidates.left or texts != [True, True]:
-            raise PluginError(
-                f"{what} returned {index!r}: {entry!r}; it must return indices of candidates.left "
-                "with a reason and a line each"
-            )
+def of_other_packages(candidates: Candidates, config: FilterConfig) -> Drops:
+    """Apply filters of other packages, each to what the ones before it left."""
+    drops: dict[int, tuple[str, str]] = {}
+    for text in config.filters:
+        name, _, value = text.partition("=")
+        what, function = f"the filter {text!r}", FILTERS.find(name).function
+        left = tuple(index for index in candidates.left if index not in drops)
+        with border(what, function):
+            its = dict(function(replace(candidates, left=left), value))
+        for index, entry in its.items():
+            if index not in left or not isinstance(entry, tuple) or len(entry) != 2:
+                raise PluginError(
+                    f"{what} returned {index!r}: {entry!r}; it must return indices of "
+                    "candidates.left with a reason and a line each"
+                )
+        drops |= its
     return drops
+
+
+# Our filters in their order, and when they are turned on.
+OURS: tuple[
+    tuple[Callable[[FilterConfig], object], Callable[[Candidates, FilterConfig], Drops]], ...
+] = (
+    (lambda config: config.decisions, rejected_by_hand),
+    (lambda config: config.only_correct, incorrect),
+    (lambda config: config.answers != "any" and not config.keep_wrong, wrong_answers),
+    (lambda config: config.soundness == "rules", soundness.floundering),
+    (lambda config: config.require_complete, completeness.unfinished),
+    (lambda config: config.drop_duplicates, duplicates),
+    (lambda config: config.near_duplicate, near_duplicates),
+    (lambda config: config.filters, of_other_packages),
+    (lambda config: config.student, naturalness.unnatural),
+    (lambda config: config.soundness == "llm", soundness.unsound),
+)

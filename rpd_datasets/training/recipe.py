@@ -71,6 +71,19 @@ class CommonOptions:
     seconds_per_step: float | None = _option(
         None, "for the hours of --dry_run: seconds of a step, as --smoke prints them"
     )
+    grader: str | None = _option(
+        None,
+        "grade answers by this function of (answer, response) instead of as mathematics: "
+        "file.py:function or package.module:function",
+    )
+    measure_every: int | None = _option(
+        None, "sample solutions of measure_problems every so many steps, and log pass@k, strategies"
+    )
+    measure_problems: str | None = _option(
+        None, "held-out problems: a benchmark as in passk.py, or a file with problem and answer"
+    )
+    measure_samples: int = _option(8, "solutions of each held-out problem")
+    measure_tokens: int = _option(2048, "limit on new tokens of such a solution")
 
 
 @dataclass
@@ -110,11 +123,6 @@ class ReinforcementOptions(CommonOptions):
         "auto",
         "completions are sampled by vLLM, by transformers' continuous batching, or by generate; "
         "auto uses the first that is available",
-    )
-    grader: str | None = _option(
-        None,
-        "grade answers by this function of (answer, response) instead of as mathematics: "
-        "file.py:function or package.module:function",
     )
     accuracy_weight: float = _option(1.0, "weight of the accuracy reward")
     format_weight: float = _option(0.1, "weight of the format reward")

@@ -28,6 +28,7 @@ FREE_TO_CHANGE = {
     *("logging_steps", "log_completions", "num_completions_to_print", "disable_tqdm"),
     *("save_steps", "save_total_limit", "push_to_hub", "hub_model_id", "hub_private_repo"),
     *("hub_token", "hub_revision", "hub_strategy", "seconds_per_step"),
+    *("measure_every", "measure_samples", "measure_tokens"),
 }
 
 

@@ -22,6 +22,7 @@ from rpd_datasets.destination import check_output
 from rpd_datasets.instructions import prompt_template
 from rpd_datasets.publish.model_card import is_local
 from rpd_datasets.publish.pushing import check_access, push_folder
+from rpd_datasets.training.held_out import HeldOut, measure_while_training
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import (
     base_license,
@@ -128,7 +129,12 @@ class Session:
             self.log(f"hours: {steps * seconds / 3600:.1f}")
 
     def train(
-        self, kind: type, method: TrainingMethod, counts: Mapping[str, int], **inputs: Any
+        self,
+        kind: type,
+        method: TrainingMethod,
+        counts: Mapping[str, int],
+        held_out: HeldOut | None,
+        **inputs: Any,
     ) -> None:
         """Train with one of TRL's trainers, or continue; save, describe and publish the model.
 
@@ -153,6 +159,8 @@ class Session:
             }
             record_settings(self.output, self.settings, facts)
         trainer = self._trainer(kind, inputs)
+        if held_out is not None:
+            measure_while_training(trainer, held_out)
         # In place of TRL's draft, which every checkpoint would write.
         trainer.create_model_card = lambda *_, **__: self._write_card(trainer, method)
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

@@ -54,6 +54,7 @@ def chromium(profile: Path, *, dark: bool = False, width: int = 1280) -> Iterato
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     window = webdriver.Chrome(options=options, service=Service(driver))
     try:
+        window.set_script_timeout(90)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         window.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         if width < 500:

@@ -88,7 +88,7 @@ def wait_until(
     condition: Callable[[], object], process: subprocess.Popen[str] | None = None
 ) -> None:
     """Until something holds; the process that is to bring it about must run until then."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not condition():
         assert process is None or process.poll() is None, process.communicate()[1]
         assert time.monotonic() < deadline, "it never happened"

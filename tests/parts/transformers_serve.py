@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -25,11 +25,12 @@ def served(
     **environment: str,
 ) -> Iterator[str]:
     """Run a server that takes `--port`; yields its root URL once `/health` answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    with log.open("wb") as out:
+    # The port stays taken, without being listened to: the server can share it, and no other one is
+    # given it meanwhile.
+    with socket.socket() as place, log.open("wb") as out:
+        place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        place.bind(("127.0.0.1", 0))
+        port = place.getsockname()[1]
         server = subprocess.Popen(
             [*map(str, command), "--port", str(port)],
             cwd=cwd,
@@ -38,18 +39,17 @@ def served(
             env=os.environ | {"HF_HUB_OFFLINE": "1"} | environment,
             start_new_session=True,  # its workers end with it
         )
-    try:
-        _await(f"{url}/health", server, log, seconds)
-        yield url
-    finally:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if server.poll() is None:
-                os.killpg(server.pid, number)
-            try:
-                server.wait(30)
-                break
-            except subprocess.TimeoutExpired:
-                continue
+        try:
+            url = f"http://127.0.0.1:{port}"
+            _await(f"{url}/health", server, log, seconds)
+            yield url
+        finally:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                if server.poll() is None:
+                    os.killpg(server.pid, number)
+                with suppress(subprocess.TimeoutExpired):
+                    server.wait(30)
+                    break
 
 
 @contextmanager

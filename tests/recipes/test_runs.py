@@ -353,11 +353,15 @@ def test_rewards_and_a_table_of_completions_with_their_rpd_are_tracked(here: Pat
     line += ["--model_name_or_path", here / "qwen3", "--output_dir", here / "tracked"]
     line += ["--report_to", "trackio", "--project", "rpd", "--run_name", "first"]
     line += ["--watch_diversity", "true", "--log_completions", "true", "--logging_steps", "1"]
+    (here / "held.json").write_text('[{"problem": "3 + 4", "answer": "7"}]', encoding="utf-8")
+    line += ["--measure_every", "1", "--measure_problems", here / "held.json"]
+    line += ["--measure_samples", "2", "--measure_tokens", "8"]
     launch(*line, TRACKIO_DIR=str(here / "trackio"))
     with closing(sqlite3.connect(here / "trackio/rpd.db")) as database:
         logged = [json.loads(text) for (text,) in database.execute("SELECT metrics FROM metrics")]
     names = {name for row in logged for name in row}
     assert {"train/loss", "train/rewards/accuracy/mean", "train/rewards/diversity/mean"} <= names
+    assert {"train/held_out/pass@1", "train/held_out/pass@2"} <= names
     tables = [row["completions"] for row in logged if "completions" in row]
     rows = [row for table in tables for row in table["_value"]]
     assert {row["step"] for row in rows} == {1, 2}

@@ -146,7 +146,7 @@ def test_long_runs_of_hostile_characters_come_to_an_end(program: str) -> None:
             [sys.executable, "-c", WORLD + program],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
     except subprocess.TimeoutExpired as error:
         said = (error.stdout or b"").decode().splitlines()

@@ -57,7 +57,7 @@ class Bench:
         return len(sent) - len(set(sent))
 
     def _finish(self, process: subprocess.Popen[str]) -> None:
-        _, err = process.communicate(timeout=180)
+        _, err = process.communicate(timeout=600)
         assert process.returncode == 0, err
 
 
@@ -133,7 +133,7 @@ def curate_sample(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     # As users have it: Ray makes a token for its own cluster, in the home folder.
     del env["RAY_AUTH_MODE"]
     env["HOME"] = str(folder.parent)
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=180)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
 
 
 def after_the_bar(err: str) -> str:

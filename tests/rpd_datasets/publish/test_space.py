@@ -163,11 +163,11 @@ def page(tmp_path, home):
             yield address(server, tmp_path / "log")
         finally:
             server.terminate()
-            server.wait(30)
+            server.wait(120)
 
 
 def address(server: subprocess.Popen[bytes], log: Path) -> str:
-    for _ in range(1200):
+    for _ in range(3000):
         if found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text()):
             with urllib.request.urlopen(found[0], timeout=300):
                 return found[0]

@@ -77,15 +77,15 @@ def test_a_wrong_one_gets_the_verdict_that_says_how(completion, verdict, sandbox
 
 
 def test_each_case_has_its_own_time(sandbox):
-    slow = "import time\ndef rotate(xs, k):\n    time.sleep(0.7)\n    return xs[-k:] + xs[:-k]\n"
-    four = ContestTask([([[1, 2], 1], [2, 1])] * 4, seconds=1.5, entry_point="rotate")
-    short = Sandbox(Limits(seconds=2))  # less than the four take together
+    slow = "import time\ndef rotate(xs, k):\n    time.sleep(0.9)\n    return xs[-k:] + xs[:-k]\n"
+    four = ContestTask([([[1, 2], 1], [2, 1])] * 4, seconds=3.4, entry_point="rotate")
+    short = Sandbox(Limits(seconds=3.5))  # less than the four take together
     assert grade_program(four, slow, short) == "passed"
     assert grade_program(replace(four, seconds=0.3), slow, short) == "timed_out"
-    stdio = ContestTask([("", "1")] * 3, seconds=1.5)
-    assert grade_program(stdio, "import time; time.sleep(0.6); print(1)", short) == "passed"
+    stdio = ContestTask([("", "1")] * 4, seconds=3.4)
+    assert grade_program(stdio, "import time; time.sleep(0.9); print(1)", short) == "passed"
     hasty = replace(stdio, seconds=0.3)
-    assert grade_program(hasty, "import time; time.sleep(0.6); print(1)", short) == "timed_out"
+    assert grade_program(hasty, "import time; time.sleep(0.9); print(1)", short) == "timed_out"
 
 
 # What LiveCodeBench's own grader (28fef95) says of valid programs that add two numbers ...

