@@ -146,6 +146,14 @@ def add_input(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
     add_reading(parser)
 
 
+def add_correctness(parser: Any) -> None:
+    """The columns that say which solutions are right."""
+    help = "column that marks solutions as right or wrong, e.g. correct_SCORER"
+    parser.add_argument("--correct-column", metavar="NAME", help=help)
+    help = "column with a problem's reference answer (default: answer or the like)"
+    parser.add_argument("--answer-column", metavar="NAME", help=help)
+
+
 def add_reading(parser: argparse.ArgumentParser) -> None:
     """Options about how an input is read."""
     group = parser.add_argument_group("input")

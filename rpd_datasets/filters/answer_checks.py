@@ -281,7 +281,7 @@ def too_many_unchecked(counts: Sequence[int], unread: Iterable[str]) -> str | No
     if counts[-1] <= NOT_CHECKED * sum(counts):
         return None
     warning = f"{counts[-1]:,} of {sum(counts):,} answers could not be checked"
-    if examples := ", ".join(list(dict.fromkeys(unread))[:EXAMPLES]):
+    if examples := ", ".join(f'"{text}"' for text in list(dict.fromkeys(unread))[:EXAMPLES]):
         warning += f", e.g. {examples}. See --answer-pattern and docs/grading.md"
     return warning
 

@@ -37,6 +37,8 @@ CHINESE = (
         *((text, "en") for text in ENGLISH),
         *((text, "de") for text in GERMAN),
         *((text, "zh") for text in CHINESE),
+        ("把两个数相加：12+8=20。答案是20。", "zh"),
+        ("逐个相加：1,3,6,10,15,21,28,36,45,55。答案：55", "zh"),
         ("$x = 4$, so 4.", ""),
         ("Here is how:\n```python\ndef total(n):\n    return n * (n + 1) // 2\n```", "program"),
     ],

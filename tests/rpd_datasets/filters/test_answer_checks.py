@@ -145,7 +145,7 @@ def test_answers_that_could_not_be_checked_are_counted_shown_and_warned_of():
         *understood._correctness()
     ]
     assert understood._warning() == (
-        "2 of 3 answers could not be checked, e.g. 5 smoots, …Resultat final og slutt 5 cm. "
+        '2 of 3 answers could not be checked, e.g. "5 smoots", "…Resultat final og slutt 5 cm". '
         "See --answer-pattern and docs/grading.md"
     )
     # A pattern of the user's own names the answer of the second; the others go by the rules.
