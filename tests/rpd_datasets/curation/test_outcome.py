@@ -105,7 +105,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     assert len(warned) == 4
     assert warned[0].endswith("9 of 12 summaries could be used. no_steps: empty")
     assert "wrong more often" in warned[1]
-    assert warned[3].startswith("2 of 12 answers could not be checked, e.g. 5 smoots. See --answer")
+    assert warned[3].startswith('2 of 12 answers could not be checked, e.g. "5 smoots". See')
     assert warned[2] == (
         "only 2 of 3 problems could be chosen; left out, each with its reason in rejects.jsonl: "
         "no_steps 3, duplicate 1 (--no-drop-duplicates)"
