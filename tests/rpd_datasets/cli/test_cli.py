@@ -145,7 +145,7 @@ def test_right_solutions_alone_are_scored_where_a_reference_tells(capsys, tmp_pa
         places = [reject["solution_index"] for reject in result["left_out"]]
         assert (places, result["right_by"]) == (wrong_places, by)
         assert result["answers"] == {"right": 1, "wrong": 1, "not_checked": 2}
-        assert result["warning"].startswith("2 of 4 answers could not be checked, e.g. …")
+        assert result["warning"].startswith('2 of 4 answers could not be checked, e.g. "…')
     assert main(["score", str(file), "--embedder", "static"]) == 0
     shares = "1 right (25.0%), 1 wrong (25.0%), 2 could not be checked (50.0%)"
     assert shares in " ".join(capsys.readouterr().out.split())
