@@ -119,7 +119,7 @@ def test_to_sft_gives_one_conversational_row_per_chosen_solution_in_order_of_cho
     assert rows[0]["completion"][0]["role"] == "assistant"
 
 
-@pytest.mark.parametrize("choice", ["raw", "raw_chunks", "random"])
+@pytest.mark.parametrize("choice", ["raw", "random"])
 def test_no_summary_is_made_where_nothing_reads_steps(choice):
     config = loose(problems=choice, solutions=choice, num_solutions=2)
     models = replace(given_models(config), summarizer=None)
