@@ -29,7 +29,7 @@ from strategies import FILES
 from tokenizers import Tokenizer
 
 from parts.recorded_groups import read_lines
-from rpd_metric.measure import READINGS
+from rpd_metric.measure import pieces_read
 from rpd_metric.models import static
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.minilm import MiniLM
@@ -64,8 +64,8 @@ def unlabelled(folder: Path) -> list[str]:
         for row in read_lines(folder / "multi_solution" / f"{name}.jsonl"):
             if key(row) not in held:
                 texts.add(row["problem"])
-                read = READINGS["pieces"](row["problem"], row["solutions"], ())
-                texts.update(text for solutions in read for text in solutions)
+                for pieces in map(pieces_read, row["solutions"]):
+                    texts.update(pieces)
     drawn = sorted(texts)
     random.Random(0).shuffle(drawn)
     return drawn[:FITTED]

@@ -38,7 +38,7 @@ from rpd_datasets.judging.auroc import count_wins, pooled_auroc, within_auroc
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.distance.strategy import CENTRE, TAUGHT_SHARES, expression_distances, half_linked
-from rpd_metric.measure import READINGS, gather
+from rpd_metric.measure import gather, pieces_read
 from rpd_metric.models.minilm import EPSILON, LAYERS, WIDTH, MiniLM, attention, by_run, runs_of
 from rpd_metric.models.sentence_transformer import minilm_path
 
@@ -85,7 +85,7 @@ class Problem:
         self.uniform = not self.different.any()
         problem, solutions = row["problem"], row["solutions"]
         self.count = len(solutions)
-        read = READINGS["taught"](problem, solutions, ())
+        read = map(pieces_read, solutions)
         # The statement belongs to no solution; shorter texts first.
         texts = [(self.count, problem)]
         texts += [(place, text) for place, pieces in enumerate(read) for text in pieces]

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
-from rpd_datasets.filters.pipeline import FilterConfig
-from rpd_datasets.options import documented, option
+from rpd_datasets.filters.candidates import FilterConfig
+from rpd_datasets.options import choice_option, documented, model_option, option
 from rpd_datasets.selection.solutions import GREEDY, SELECTIONS, Selection
 from rpd_metric.distance.core import Ties
 from rpd_metric.distance.distances import DISTANCES
@@ -70,36 +70,31 @@ class CurationConfig:
     It is complete when it is made: `auto`, and what a budget of samples decides, are settled.
     """
 
-    summarizer: str = option(
+    summarizer: str = model_option(
         "extractive",
         "turns solutions into steps: extractive (no language model), tgi:URL, openai:URL#MODEL, "
         "hf:MODEL or vllm:MODEL",
-        group="models",
         metavar="SPEC",
     )
-    embedder: str = option(
+    embedder: str = model_option(
         default_embedder(),
         "encodes steps: minilm, static (word vectors, the default without minilm), st:MODEL or "
         "openai:URL#MODEL",
-        group="models",
         metavar="SPEC",
     )
-    template: str = option(
+    template: str = model_option(
         DEFAULT_TEMPLATE,
         "prompt of a chat model: summarize, summarize_json or your own file",
-        group="models",
         metavar="NAME",
     )
-    guided: bool = option(
+    guided: bool = model_option(
         False,
         "guide a chat model's decoding by a JSON schema where the server can; the template is then "
         "summarize_json unless you name another",
-        group="models",
     )
-    solution_part: Literal["full", "final"] = option(
+    solution_part: Literal["full", "final"] = model_option(
         "full",
         "send the whole solution to a chat model, or only what follows its think block",
-        group="models",
     )
     sampling: Sampling = option(
         factory=Sampling,
@@ -111,101 +106,89 @@ class CurationConfig:
         help="how requests to a chat model are sent: time limit, retries, the longest reply",
         group=None,
     )
-    store: str | None = option(
+    store: str | None = model_option(
         None,
         "keeps every reply of a chat model, so that no request is paid for twice (default: "
         "$RPD_STORE, or the user's cache folder)",
-        group="models",
         metavar="FILE",
     )
-    device: str | None = option(None, "device of a local embedder, e.g. cuda", group="models")
-    batch_size: int = option(
-        64, "texts per request to an embedding server, or per forward pass on a GPU", group="models"
+    device: str | None = model_option(None, "device of a local embedder, e.g. cuda")
+    batch_size: int = model_option(
+        64, "texts per request to an embedding server, or per forward pass on a GPU"
     )
-    dtype: Literal["float32", "bfloat16", "float16"] = option(
-        "float32", "weights of a local embedder", group="models"
+    dtype: Literal["float32", "bfloat16", "float16"] = model_option(
+        "float32", "weights of a local embedder"
     )
-    threads: int = option(
+    threads: int = model_option(
         1,
         "CPU threads of a local embedder in each process; the result is the same",
-        group="models",
         metavar="N",
     )
-    truncate_dim: int | None = option(
-        None, "use the first N dimensions of embeddings", group="models", metavar="N"
+    truncate_dim: int | None = model_option(
+        None, "use the first N dimensions of embeddings", metavar="N"
     )
-    ties: Ties = option(
+    ties: Ties = model_option(
         "mean",
         "RPD of equally long step lists: average both directions, or query by the first "
         "(Algorithm 3)",
-        group="models",
     )
-    problems: str = option(
+    problems: str = choice_option(
         AUTO,
         "rank problems by a distance (Algorithm 1), by the number of strategies that a chat model "
         "finds (groups), at random, or by a judge (llm); auto is groups with a chat model, else "
         "taught",
-        group="choice",
         metavar="BY",
         choices=PROBLEM_CHOICES,
     )
-    num_problems: int = option(100, "number of problems", group="choice", metavar="N")
-    solutions: str = option(
+    num_problems: int = choice_option(100, "number of problems", metavar="N")
+    solutions: str = choice_option(
         AUTO,
         "choose solutions by a distance (Algorithm 2), one of each strategy in turn (groups), at "
         "random, by a judge (llm), or the first ones (all)",
-        group="choice",
         metavar="BY",
         choices=SOLUTION_CHOICES,
     )
-    num_solutions: int = option(3, "number of solutions per problem", group="choice", metavar="N")
-    num_samples: int | None = option(
+    num_solutions: int = choice_option(3, "number of solutions per problem", metavar="N")
+    num_samples: int | None = choice_option(
         None,
         "total number of solutions, instead of num_problems and num_solutions: first one per "
         "problem, then always the solution furthest from those chosen for its problem; with more "
         "problems than samples, one solution for each of a random draw",
-        group="choice",
         metavar="N",
     )
-    group_passes: int = option(
+    group_passes: int = choice_option(
         1,
         "for groups: 2 asks twice, in different orders, joins solutions that either reply joins, "
         "and reports how far the two agree",
-        group="choice",
         metavar="N",
     )
-    selection: Selection = option(
+    selection: Selection = choice_option(
         "maxmin",
         "selection by distance: maxmin is the paper's Algorithm 2, maxavg its text",
-        group="choice",
     )
-    seed: int = option(0, "random seed", group="choice", metavar="N")
-    quality_column: str | None = option(
+    seed: int = choice_option(0, "random seed", metavar="N")
+    quality_column: str | None = choice_option(
         None,
         "column with a score per solution, higher is better (a reward model's), to trade off "
         "against distance",
-        group="choice",
         metavar="NAME",
     )
-    quality_weight: float = option(
+    quality_weight: float = choice_option(
         0.1,
         "weight of the quality score: the next solution maximizes d + weight x q, where d is its "
         "distance to those chosen and q its score, scaled to 0 to 1 within the problem; negative "
         "weights prefer low scores",
-        group="choice",
         metavar="W",
     )
-    judge: str | None = option(
+    judge: str | None = choice_option(
         None,
         "chat model for llm: tgi:URL, openai:URL#MODEL, hf:MODEL or vllm:MODEL (default: the "
         "summarizer)",
-        group="choice",
         metavar="SPEC",
     )
-    completeness: Literal["rules", "llm"] = option(
+    completeness: Literal["rules", "llm"] = choice_option(
         "rules",
         "checks whether a solution is complete: rules, or the judge (llm), as in the paper",
-        group="choice",
     )
     filters: FilterConfig = option(
         factory=FilterConfig, help="what is left out before scoring", group=None

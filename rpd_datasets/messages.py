@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from ast import literal_eval
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any
@@ -21,28 +23,41 @@ TRAJECTORIES = "trajectories"
 Message = dict[str, Any]
 Trajectory = dict[str, Any]
 
+# Templates of chats know no developer, and skip what they do not know.
 ROLES = {
+    **dict.fromkeys(("system", "developer"), "system"),
     **dict.fromkeys(("human", "user"), "user"),
-    **dict.fromkeys(("gpt", "assistant", "model"), "assistant"),
-    **dict.fromkeys(("function_call", "tool_call"), "call"),
-    **dict.fromkeys(("tool", "function", "observation", "function_response"), "tool"),
+    **dict.fromkeys(("gpt", "assistant", "model", "chatgpt", "bing", "bard"), "assistant"),
+    **dict.fromkeys(("tool", "function", "observation", "function_response", "ipython"), "tool"),
 }
-SYSTEM = ("system", "developer")
-IMAGE = "[image]"
+# Turns that are a call, in ShareGPT.
+CALLS = ("function_call", "tool_call")
 # Hermes' format writes calls and their results into the text.
 _CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.S)
 _RESULT = re.compile(r"<tool_response>\n?(.*?)\n?</tool_response>", re.S)
 
+# Parts that are named in the text, and left out.
+_NAMED = ("image", "audio", "video", "document", "file")
+# How messages begin that Codex writes as the user's before the task.
+ENVIRONMENT = ("<environment_context>", "<user_instructions>", "# AGENTS.md")
+
 
 def role_of(turn: Any) -> str | None:
-    """The role of a turn in TRL's words; `None` if it is not a turn.
+    """The role of a turn, or of an item of OpenAI's Responses API, in TRL's words.
 
-    >>> role_of({"from": "gpt", "value": "Hello."})
-    'assistant'
+    `None` if it is neither, or has a role that is not known.
+
+    >>> role_of({"from": "gpt", "value": "Hello."}), role_of({"type": "function_call_output"})
+    ('assistant', 'tool')
     """
-    name = (turn.get("from") or turn.get("role")) if isinstance(turn, dict) else None
-    role = ROLES.get(name, name) if isinstance(name, str) else None
-    return "assistant" if role == "call" else role
+    if not isinstance(turn, dict):
+        return None
+    if name := turn.get("from") or turn.get("role"):
+        return "assistant" if name in CALLS else ROLES.get(str(name))
+    kind = str(turn.get("type"))
+    if kind == "reasoning" or kind.endswith("_call"):
+        return "assistant"
+    return "tool" if kind.endswith("_output") else None
 
 
 def as_turns(value: Any) -> list[Any] | None:
@@ -54,7 +69,15 @@ def as_turns(value: Any) -> list[Any] | None:
     if isinstance(value, list) and value and isinstance(value[0], str) and value[0][:1] == "{":
         # So does Arrow give the JSON type of `datasets`.
         value = [_parsed(turn) for turn in value]
-    return value if isinstance(value, list) and value and role_of(value[0]) else None
+    return value if isinstance(value, list) and value and all(map(role_of, value)) else None
+
+
+def conversation(value: Any) -> list[Message]:
+    """The messages of turns or of items; none if the value is something else."""
+    turns = as_turns(value) or []
+    messages = [message for turn in turns for message in messages_of(turn)]
+    items = any("from" not in turn and "role" not in turn for turn in turns)
+    return merged(messages, "assistant") if items else messages
 
 
 def messages_of(turn: Any) -> list[Message]:
@@ -63,97 +86,141 @@ def messages_of(turn: Any) -> list[Message]:
     >>> messages_of({"from": "observation", "value": "5"})
     [{'role': 'tool', 'content': '5'}]
     """
-    role, name = role_of(turn), turn.get("from") or turn.get("role")
+    name = turn.get("from") or turn.get("role")
+    turn = turn if name else _of_item(turn)
+    role = role_of(turn)
     values = map(turn.get, ("content", "value", "text"))
     content = next((value for value in values if value is not None), None)
-    thoughts = turn.get("reasoning_content") or turn.get("reasoning")
     calls = _parsed(turn.get("tool_calls")) or list(filter(None, [turn.get("function_call")]))
-    results: list[Message] = []
-    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
-        parts = _Parts(content)
-        calls = [*(calls if isinstance(calls, list) else ()), *parts.calls]
-        results, content = parts.results, parts.text
-        thoughts = thoughts or parts.thoughts
-        # Without its image, a question is another one.
-        content = turn["content"] if role == "user" and parts.images else content
-    elif ROLES.get(str(name)) == "call" and isinstance(content, str):
-        parsed = _parsed(content)
-        calls, content = (parsed if isinstance(parsed, list) else [parsed]), ""
+    if name in CALLS and isinstance(content, str):
+        marked = content if "<tool_call>" in content else f"<tool_call>{content}</tool_call>"
+        text, calls = _hermes_calls(marked)
+        content = text if calls else content
     elif role == "assistant" and isinstance(content, str) and not calls:
         content, calls = _hermes_calls(content)
     elif role == "tool" and isinstance(content, str) and (inner := _RESULT.findall(content)):
         return [{"role": "tool", "content": text} for text in inner]
-    elif role == "tool" and not isinstance(content, str):
-        content = "" if content is None else json.dumps(content, ensure_ascii=False)
-    message: Message = {"role": role, "content": "" if content is None and calls else content}
-    if role == "assistant" and isinstance(thoughts, str) and thoughts.strip():
-        message["reasoning_content"] = thoughts
+    elif role == "tool":
+        content = _text_of(content)
+    messages = [{"role": role, "content": content}]
+    if isinstance(content, list) and content and all(map(_is_part, content)):
+        messages = [_of_part(part, role) for part in content]
     if isinstance(calls, list) and calls:
-        message["tool_calls"] = [_call(call) for call in calls]
-    message |= {key: turn[key] for key in ("name", "tool_call_id") if turn.get(key)}
-    return results if results and not content else [*results, message]
+        messages = [m for m in messages if m["content"] is not None] + [_with_calls(calls)]
+    thoughts = turn.get("reasoning_content") or turn.get("reasoning")
+    if role == "assistant" and isinstance(thoughts, str) and thoughts.strip():
+        messages.insert(0, {"role": role, "content": "", "reasoning_content": thoughts})
+    own = {key: turn[key] for key in ("name", "tool_call_id") if turn.get(key)}
+    whole = merged(messages, role, "")
+    return [message | own if message["role"] == role else message for message in whole]
 
 
-class _Parts:
-    """The parts of a message's content, by kind; images are named and left out."""
+def merged(messages: Iterable[Message], role: Any, between: str = "\n\n") -> list[Message]:
+    """Messages in which neighbours of one role are one: the parts of a turn, or of an answer."""
+    whole: list[Message] = []
+    for message in messages:
+        pair = [*whole[-1:], message]
+        texts = [m["content"] for m in pair if m["role"] == role and isinstance(m["content"], str)]
+        if len(texts) < 2:
+            whole.append(message)
+            continue
+        joined: Message = {"role": role, "content": between.join(filter(None, texts))}
+        if thoughts := [m["reasoning_content"] for m in pair if m.get("reasoning_content")]:
+            joined["reasoning_content"] = "\n\n".join(thoughts)
+        if calls := [call for m in pair for call in m.get("tool_calls", ())]:
+            joined["tool_calls"] = calls
+        whole[-1] = joined
+    return whole
 
-    def __init__(self, parts: Sequence[Mapping[str, Any]]) -> None:
-        texts: list[str] = []
-        thoughts: list[str] = []
-        self.calls: list[Any] = []
-        self.results: list[Message] = []
-        self.images = 0
-        for part in parts:
-            kind = str(part.get("type", "text"))
-            if kind in ("thinking", "reasoning") and part.get("redacted"):
-                thoughts.append(str(part.get("summary") or ""))  # only their maker can read them
-            elif kind in ("thinking", "reasoning"):
-                thoughts.append(str(part.get("thinking") or part.get("reasoning") or ""))
-            elif kind == "tool_use":
-                call = {"name": part.get("name"), "arguments": part.get("input")}
-                self.calls.append({"id": part.get("id"), "function": call})
-            elif kind == "tool_result":
-                content = part.get("content") or ""
-                text = _Parts(content).text if isinstance(content, list) else str(content)
-                result = {"role": "tool", "content": text, "tool_call_id": part.get("tool_use_id")}
-                self.results.append(result)
-            elif "image" in kind:
-                self.images += 1
-                texts.append(IMAGE)
-            elif isinstance(text := part.get("text", part.get("content")), str):
-                texts.append(text)
-        self.text: str = "".join(texts)
-        self.thoughts = "\n\n".join(filter(str.strip, thoughts))
+
+def _of_item(item: Mapping[str, Any]) -> dict[str, Any]:
+    """An item of the Responses API, as Codex keeps them, too, as a turn."""
+    kind = str(item["type"])
+    if kind == "reasoning":
+        thoughts = _text_of(item.get("summary") or item.get("content"))
+        return {"role": "assistant", "content": "", "reasoning_content": thoughts}
+    if kind.endswith("_output"):
+        return {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
+    arguments = item.get("arguments") or item.get("action") or {"input": item.get("input")}
+    called = {"name": item.get("name") or kind.removesuffix("_call"), "arguments": arguments}
+    calls = [{"id": item.get("call_id") or item.get("id"), "function": called}]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, dict) and "role" not in value and "from" not in value
+
+
+def _of_part(part: Mapping[str, Any], role: Any) -> Message:
+    """A part of a message's content as a message; what is not text is named and left out."""
+    kind = str(part.get("type", "text"))
+    if kind in ("thinking", "reasoning"):
+        # If they are redacted, only their maker can read them.
+        names = ("summary",) if part.get("redacted") else ("thinking", "reasoning")
+        thoughts = str(next(filter(None, map(part.get, names)), ""))
+        return {"role": role, "content": "", "reasoning_content": thoughts.strip() and thoughts}
+    if kind.endswith("tool_use"):
+        called = {"name": part.get("name"), "arguments": part.get("input")}
+        return _with_calls([{"id": part.get("id"), "function": called}])
+    if kind.endswith("tool_result"):
+        own = {"tool_call_id": part.get("tool_use_id")}
+        return {"role": "tool", "content": _text_of(part.get("content"))} | own
+    texts = map(part.get, ("text", "content", "refusal"))
+    text = next((text for text in texts if isinstance(text, str)), None)
+    if text is None and role == "user":
+        return {"role": role, "content": [part]}  # without its image, a question is another one
+    if text is None and kind != "redacted_thinking":
+        named = next((name for name in _NAMED if name in kind), None)
+        text = f"[{named}]" if named else json.dumps(part, ensure_ascii=False)
+    return {"role": role, "content": text or ""}
+
+
+def _text_of(content: Any) -> str:
+    """The text of a tool's result, or of a summary: of its parts, else as JSON."""
+    if isinstance(content, str) or content is None:
+        return content or ""
+    if isinstance(content, list) and all(map(_is_part, content)):
+        return "".join(str(_of_part(part, "tool")["content"]) for part in content)
+    return json.dumps(content, ensure_ascii=False)
 
 
 def _hermes_calls(text: str) -> tuple[str, list[Any]]:
-    """The text before the calls of Hermes' format, and the calls; all of it if one is not JSON."""
-    calls = [_parsed(call) for call in _CALL.findall(text)]
+    """The text before the calls of Hermes' format, and the calls; all of it if one cannot be read.
+
+    Its own datasets write some as Python does.
+    """
+    parsed = [_parsed(call, json.loads, literal_eval) for call in _CALL.findall(text)]
+    calls = [call for item in parsed for call in (item if isinstance(item, list) else [item])]
     if not calls or not all(isinstance(call, dict) and "name" in call for call in calls):
         return text, []
     before, *between = _CALL.split(text)[::2]
     return (text, []) if any(map(str.strip, between)) else (before.rstrip(), calls)
 
 
-def _call(call: Any) -> dict[str, Any]:
-    """A call of a tool in TRL's form, its arguments as an object."""
-    call = call if isinstance(call, dict) else {"name": str(call)}
-    inner = call.get("function")
-    inner = inner if isinstance(inner, dict) else {**call, "name": inner or call.get("name")}
-    arguments = inner.get("arguments", inner.get("parameters"))
-    parsed = _parsed(arguments)
-    arguments = parsed if isinstance(parsed, dict) else arguments
-    function = {"name": inner.get("name"), "arguments": {} if arguments is None else arguments}
-    own = {"id": call["id"]} if call.get("id") else {}
-    return {"type": "function", **own, "function": function}
+def _with_calls(calls: Sequence[Any]) -> Message:
+    """A message with calls of tools in TRL's form, their arguments as objects."""
+    message: Message = {"role": "assistant", "content": "", "tool_calls": []}
+    for call in calls:
+        own = call if isinstance(call, dict) else {}
+        inner = own.get("function")
+        inner = inner if isinstance(inner, dict) else {**own, "name": inner or own.get("name")}
+        if not isinstance(inner.get("name"), str):
+            message["content"] = calls  # not text, which costs the row
+        arguments = inner.get("arguments", inner.get("parameters"))
+        parsed = _parsed(arguments)
+        arguments = (parsed if isinstance(parsed, dict) else arguments) or {}
+        function = {"name": inner.get("name"), "arguments": arguments}
+        numbered = {"id": own["id"]} if own.get("id") else {}
+        message["tool_calls"].append({"type": "function", **numbered, "function": function})
+    return message
 
 
-def _parsed(value: Any) -> Any:
-    """A text as the JSON that it is, or the value itself."""
-    try:
-        return json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        return value
+def _parsed(value: Any, *readers: Callable[[str], Any]) -> Any:
+    """A text as JSON, or by the first of other readers that can read it; else the value itself."""
+    for read in (readers or [json.loads]) if isinstance(value, str) else ():
+        with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            return read(value)
+    return value
 
 
 def with_thoughts(thoughts: Any, reply: Any) -> Any:
@@ -171,7 +238,9 @@ def message_text(message: Message) -> str:
     """What a message says: thoughts, words, and calls of tools."""
     text = with_thoughts(message.get("reasoning_content"), message["content"])
     calls = [call["function"] for call in message.get("tool_calls", ())]
-    written = [f"{call['name']}({json.dumps(call['arguments'])})" for call in calls]
+    written = [
+        f"{call['name']}({json.dumps(call['arguments'], ensure_ascii=False)})" for call in calls
+    ]
     return "\n\n".join([text, *written] if text.strip() else written)
 
 
@@ -187,7 +256,7 @@ def prompt_text(prompt: Iterable[Message]) -> str:
     >>> prompt_text([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
     'Hi'
     """
-    turns = [turn for turn in prompt if turn["role"] not in SYSTEM]
+    turns = [turn for turn in prompt if turn["role"] != "system"]
     if len(turns) == 1:
         return str(turns[0]["content"])
     return "\n\n".join(f"{turn['role'].title()}: {message_text(turn)}" for turn in turns)
@@ -195,8 +264,18 @@ def prompt_text(prompt: Iterable[Message]) -> str:
 
 def identity_of(prompt: Sequence[Message]) -> str:
     """What prompts of one problem share beside their text; empty without a system prompt."""
-    system = [turn["content"] for turn in prompt if turn["role"] in SYSTEM]
+    system = [turn["content"] for turn in prompt if turn["role"] == "system"]
     return "\n".join([*system, prompt_text(prompt)]) if system else ""
+
+
+def task_of(prompt: Sequence[Message]) -> str:
+    """The user's own first words, if an agent wrote messages before them; else empty.
+
+    Sessions in different folders are then one problem.
+    """
+    words = [str(turn["content"]) for turn in prompt if turn["role"] == "user"]
+    own = [text for text in words if not text.startswith(ENVIRONMENT)]
+    return own[0] if own[:1] != words[:1] and own else ""
 
 
 def is_plain(trajectory: Trajectory) -> bool:
@@ -212,11 +291,19 @@ def make_trajectory(
     """A trajectory; `tools` are JSON schemas, also as JSON text."""
     row: Trajectory = {"prompt": [*prompt], "completion": [*completion]}
     listed = _parsed(tools)
-    schemas = [_parsed(tool) for tool in listed] if isinstance(listed, list) else []
+    schemas = [_schema(_parsed(tool)) for tool in listed] if isinstance(listed, list) else []
     # Hermes' system prompt lists the tools itself.
-    named = any("<tools>" in str(turn["content"]) for turn in prompt if turn["role"] in SYSTEM)
-    usable = schemas and all(isinstance(tool, dict) for tool in schemas) and not named
-    return row | {"tools": schemas} if usable else row
+    named = any("<tools>" in str(turn["content"]) for turn in prompt if turn["role"] == "system")
+    return row if named or not schemas or not all(schemas) else row | {"tools": schemas}
+
+
+def _schema(tool: Any) -> Any:
+    """A tool as TRL's chat templates take it; other formats have no key `function`."""
+    if not isinstance(tool, dict) or isinstance(tool.get("function"), dict):
+        return tool if isinstance(tool, dict) else None
+    names = {"input_schema": "parameters"}
+    own = {names.get(key, key): value for key, value in tool.items() if key != "type"}
+    return {"type": "function", "function": own}
 
 
 def as_json(row: Trajectory) -> str:

@@ -53,9 +53,11 @@ def option(
     return field(default=default, metadata=metadata)
 
 
-def hidden(default: Any, help: str) -> Any:
-    """An option that is not on the command line."""
-    return option(default, help, group=None)
+# Options of curation about its models and about what it chooses, and those that are not on the
+# command line.
+model_option = functools.partial(option, group="models")
+choice_option = functools.partial(option, group="choice")
+hidden = functools.partial(option, group=None)
 
 
 def documented(kind: type[Kind]) -> type[Kind]:

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from rpd_datasets.messages import (
-    SYSTEM,
     Message,
     Trajectory,
     message_text,
@@ -30,8 +29,10 @@ from rpd_metric.reasons import Reason
 Row = dict[str, Any]
 
 SPEAKERS = {
-    **dict.fromkeys(SYSTEM, "system"),
-    **{"user": "human", "assistant": "gpt", "tool": "observation"},
+    "system": "system",
+    "user": "human",
+    "assistant": "gpt",
+    "tool": "observation",
 }
 # What LLaMA-Factory reads beside the rows; its defaults name the speakers as we do.
 DATASET_INFO = {
@@ -108,7 +109,7 @@ def llamafactory_row(row: Trajectory) -> Row:
 def alpaca_row(row: Trajectory) -> Row:
     """Instruction and output, with the system prompt if there is one."""
     turns = _turns(row)
-    system = [_text(turns.pop(0))] if turns[0]["role"] in SYSTEM else []
+    system = [_text(turns.pop(0))] if turns[0]["role"] == "system" else []
     if [turn["role"] for turn in turns] != ["user", "assistant"] or row.get("tools"):
         raise InputError("it is not one answer to one message")
     if turns[1].get("tool_calls"):

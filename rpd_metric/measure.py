@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.arrays import none_for_nan
-from rpd_metric.distance.core import Ties, mean_pairwise, problem_score, rpd_matrix
+from rpd_metric.distance.core import Ties, mean_pairwise, none_for_nan, problem_score, rpd_matrix
 from rpd_metric.distance.distances import Distance, load_distance
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.errors import InputError
@@ -79,21 +79,21 @@ def gather(
 ) -> Evidence:
     """Read texts of these kinds and encode them; see [`distance_matrices`]."""
     filled: Steps = steps if steps is not None else [()] * len(solutions)
-    texts = {kind: READINGS[kind](problem, solutions, filled) for kind in kinds}
-    counted = {"methods": _rarities, "expressions": _occurrences}
+    texts = {kind: texts_of(kind, problem, solutions, filled) for kind in kinds}
+    counted: dict[str, Callable[[list[list[str]]], list[Any]]] = {
+        "methods": _rarities,
+        "expressions": _occurrences,
+        "work": lambda _: list(counted_lines(row or {}, solutions)[:, None]),
+    }
+    vectors = {kind: count(texts[kind]) for kind, count in counted.items() if kind in texts}
     taught = [kind for kind in texts if kind in TAUGHT_KINDS]
-    others = [kind for kind in texts if kind not in (*counted, *taught, "work")]
-    encoded = _encoded([texts[kind] for kind in others], embedder)
-    vectors = {kind: _rows(texts[kind], encoded) for kind in others}
+    encoders = [(embedder, [kind for kind in texts if kind not in (*counted, *taught)])]
     if taught:
         threads = getattr(getattr(embedder, "options", None), "threads", 1)
-        encoded = _encoded(
-            [texts[kind] for kind in taught], load_embedder("taught", threads=threads)
-        )
-        vectors |= {kind: _rows(texts[kind], encoded) for kind in taught}
-    vectors |= {kind: count(texts[kind]) for kind, count in counted.items() if kind in texts}
-    if "work" in texts:
-        vectors["work"] = list(counted_lines(row or {}, solutions)[:, None])
+        encoders.append((load_embedder("taught", threads=threads), taught))
+    for encoder, encoded_kinds in encoders:
+        encoded = _encoded([texts[kind] for kind in encoded_kinds], encoder)
+        vectors |= {kind: _rows(texts[kind], encoded) for kind in encoded_kinds}
     return Evidence(problem, len(solutions), texts, vectors, seed)
 
 
@@ -129,16 +129,15 @@ def compute_rpd(
     rows, texts, _ = validated_groups(predictions, references)
     encoder = load_embedder(default_embedder() if embedder is None else embedder)
     reader = None
-    results: dict[str, list[Any]] = {"rpd_per_problem": [], "problem_score": [], "matrices": []}
+    matrices: list[Matrix] = []
     reasons: Counter[str] = Counter()
     num_solutions = 0
     for start in range(0, len(rows), PROBLEMS_PER_CALL):
         groups = []
         batch = slice(start, start + PROBLEMS_PER_CALL)
         for row, text in zip(rows[batch], texts[batch], strict=True):
-            problem, solutions = (
-                (None, [row, text]) if isinstance(row, str) else (text or None, row)
-            )
+            pair = isinstance(row, str)
+            problem, solutions = (None, [row, text]) if pair else (text or None, row)
             if solutions and isinstance(solutions[0], str):
                 reader = reader or load_summarizer(summarizer)
                 summaries = run(summaries_of(reader, problem, solutions))
@@ -151,16 +150,15 @@ def compute_rpd(
                 for summary in summaries
                 if not _nonempty(summary.steps)
             )
-        for matrix in step_matrices(groups, encoder, ties):
-            results["rpd_per_problem"].append(mean_pairwise(matrix))
-            results["problem_score"].append(problem_score(matrix))
-            results["matrices"].append(none_for_nan(matrix))
-    measured = [value for value in results["rpd_per_problem"] if value is not None]
-    if not return_matrices:
-        del results["matrices"]
+        matrices += step_matrices(groups, encoder, ties)
+    means = [mean_pairwise(matrix) for matrix in matrices]
+    measured = [mean for mean in means if mean is not None]
+    listed = {"matrices": [none_for_nan(matrix) for matrix in matrices]} if return_matrices else {}
     return {
         "rpd": sum(measured) / len(measured) if measured else None,
-        **results,
+        "rpd_per_problem": means,
+        "problem_score": [problem_score(matrix) for matrix in matrices],
+        **listed,
         "num_problems": len(rows),
         "num_solutions": num_solutions,
         "num_unsummarized": sum(reasons.values()),
@@ -236,7 +234,7 @@ def _occurrences(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]
     ]
 
 
-def _pieces_read(solution: str) -> list[str]:
+def pieces_read(solution: str) -> list[str]:
     """The pieces of a solution that are read, evenly spaced from first to last."""
     pieces = _in_pieces(answer_part(solution), PIECE_WORDS)
     if len(pieces) <= MOST_PIECES:
@@ -265,26 +263,27 @@ def _method_names(solution: str) -> list[str]:
     return ["\n".join(method.phrase for method in find_methods(answer_part(solution)))]
 
 
-Reading = Callable[[str, Sequence[str], Steps], list[list[str]]]
-# What the texts of each kind are, of a problem, its solutions and their steps.
-READINGS: Mapping[str, Reading] = {
-    "steps": lambda _problem, _solutions, steps: [_nonempty(solution) for solution in steps],
-    "summary": lambda _problem, _solutions, steps: [
-        [" ".join(nonempty)] if nonempty else [] for nonempty in map(_nonempty, steps)
-    ],
-    "text": lambda _problem, solutions, _steps: [_nonempty([text]) for text in solutions],
-    "chunks": lambda _problem, solutions, _steps: [
-        _in_pieces(text, CHUNK_WORDS) for text in solutions
-    ],
-    "pieces": lambda _problem, solutions, _steps: [_pieces_read(text) for text in solutions],
-    "methods": lambda _problem, solutions, _steps: [_method_names(text) for text in solutions],
-    "statement": lambda problem, solutions, _steps: [[problem] for _ in solutions],
-    "taught": lambda _problem, solutions, _steps: [_pieces_read(text) for text in solutions],
-    "taught statement": lambda problem, solutions, _steps: [[problem] for _ in solutions],
-    "expressions": lambda problem, solutions, _steps: [
-        _expressions(problem, text) for text in solutions
-    ],
-    "work": lambda _problem, solutions, _steps: [_nonempty([text]) for text in solutions],
+def texts_of(kind: str, problem: str, solutions: Sequence[str], steps: Steps) -> list[list[str]]:
+    """What a distance reads of each solution, by the kind of texts."""
+    if kind == "steps":
+        return [_nonempty(listed) for listed in steps]
+    if kind == "summary":
+        return [[" ".join(nonempty)] if nonempty else [] for nonempty in map(_nonempty, steps)]
+    if kind == "expressions":
+        return [_expressions(problem, text) for text in solutions]
+    if kind in ("statement", "taught statement"):
+        return [[problem] for _ in solutions]
+    return [OF_A_TEXT[kind](text) for text in solutions]
+
+
+# Kinds that need nothing but a solution's text.
+OF_A_TEXT: Mapping[str, Callable[[str], list[str]]] = {
+    "text": lambda text: _nonempty([text]),
+    "chunks": partial(_in_pieces, size=CHUNK_WORDS),
+    "pieces": pieces_read,
+    "taught": pieces_read,
+    "methods": _method_names,
+    "work": lambda text: _nonempty([text]),
 }
 
 
@@ -317,10 +316,7 @@ def _form_of(row: Any, where: str) -> str | None:
 
 
 def validated_groups(predictions: Any, references: Any) -> tuple[list[Any], list[str], str]:
-    """Rows, one reference text per row, and their form, for [`compute_rpd`].
-
-    Raises [`InputError`] for the first row that is wrong.
-    """
+    """Rows, their references and form, for [`compute_rpd`]. Raises [`InputError`] for a bad row."""
     rows = _plain(predictions)
     if not isinstance(rows, list) or not rows:
         kind = "empty" if rows == [] else f"of the type {type(predictions).__name__}"

@@ -27,15 +27,14 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = {
     "rpd_metric.errors": set(),
     "rpd_metric.reasons": set(),
-    "rpd_metric.arrays": {"rpd_metric.errors"},
     "rpd_metric.plugins": {"rpd_metric.errors"},
-    "rpd_metric.distance": {"rpd_metric.errors", "rpd_metric.arrays", "rpd_metric.plugins"},
-    "rpd_metric.statistics": {"rpd_metric.errors", "rpd_metric.arrays"},
+    "rpd_metric.distance": {"rpd_metric.errors", "rpd_metric.plugins"},
+    "rpd_metric.statistics": {"rpd_metric.errors"},
     "rpd_metric.grading": {"rpd_metric.errors"},
     "rpd_metric.prompts": {"rpd_metric.errors"},
 }
 BELOW_MODELS = {f"rpd_metric.{name}" for name in ("errors", "reasons", "plugins", "prompts")}
-ROOMS["rpd_metric.models"] = BELOW_MODELS | {"rpd_metric.arrays"}
+ROOMS["rpd_metric.models"] = set(BELOW_MODELS)
 ROOMS["rpd_metric.steps"] = BELOW_MODELS | {"rpd_metric.models", "rpd_metric.distance"}
 ROOMS["rpd_metric.measure"] = set(ROOMS)
 ROOMS["rpd_metric.metrics"] = set(ROOMS)

@@ -25,11 +25,10 @@ from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all, score_of, uniform
 from rpd_datasets.curation.summary import evidence_of
 from rpd_datasets.filters.answer_checks import mark_column
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.rejects import Rejected
-from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES
@@ -48,8 +47,7 @@ def add_to(commands: Any) -> None:
     help = "score solutions, too, that marks or reference answers show to be wrong"
     add("--all", action="store_true", help=help)
     arguments.add_min_strategies(parser)
-    help = "column that marks solutions as right or wrong"
-    add("--correct-column", metavar="NAME", help=help)
+    arguments.add_correctness(parser)
     arguments.add_models(parser)
     arguments.add_evidence(parser)
 
@@ -62,6 +60,7 @@ def _score(args: argparse.Namespace) -> None:
         drop_duplicates=False,
         answers="any" if args.all else "reference",
         correct_column=column,
+        answer_column=args.answer_column,
         min_strategies=args.min_strategies,
     )
     config = arguments.checked_config(args, ("models",), filters)
@@ -91,7 +90,6 @@ def _score(args: argparse.Namespace) -> None:
             known = {"marks": marks, "reference": "reference answers"}
             marked_by.add(known.get(scored.marked_by))
             written.update(written_in(problem.solutions[place]) for place in scored.usable)
-            distances = nan_for_none(scored.chosen_by)
             groups = [group for group in scored.strategies if group is not None]
             named = Counter(scored.strategy_names[group] for group in groups)
             problems.append(
@@ -99,8 +97,8 @@ def _score(args: argparse.Namespace) -> None:
                     "problem": problem.problem,
                     "solutions": len(problem.solutions),
                     "usable": len(scored.usable),
-                    "mean_distance": mean_pairwise(distances),
-                    "problem_score": score_of(distances),
+                    "mean_distance": mean_pairwise(scored.chosen_by),
+                    "problem_score": score_of(scored.chosen_by),
                     **({"strategies": dict(named.most_common())} if chat else {}),
                 }
             )

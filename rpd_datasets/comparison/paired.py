@@ -35,7 +35,6 @@ from rpd_datasets.evaluation.reporting import figure_remarks, percent, table_tex
 from rpd_datasets.evaluation.results import FILES, Results, powers_of_two
 from rpd_datasets.language import written_in
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
-from rpd_metric.arrays import nan_for_none
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.trust import ReaderTrust
 from rpd_metric.errors import InputError
@@ -230,7 +229,7 @@ async def solve_together(
             elif scored.strategies:
                 strategies = [None if g is None else str(g) for g in scored.strategies]
                 aurocs.append(scored.groups_auroc)
-            owners, matrix = problem.extra["owners"], nan_for_none(scored.chosen_by)
+            owners, matrix = problem.extra["owners"], np.array(scored.chosen_by, dtype=np.float64)
             solved.append(Solved(problem.group, owners, matrix, strategies, problem.solutions))
             on_problem()
     trust = ReaderTrust.of(aurocs)

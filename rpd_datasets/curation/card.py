@@ -16,12 +16,11 @@ from typing import Any
 from rpd_datasets.account import made_lines, outcome_lines, problem_rule, solution_rule
 from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.columns import column_names
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.outcome import counts, outcome
 from rpd_datasets.curation.parquet import FOLDERS, SFT_CONFIG, SHARD
 from rpd_datasets.curation.run import RunOptions
-from rpd_datasets.curation.scoring import without_groups
+from rpd_datasets.curation.scoring import column_names, without_groups
 from rpd_datasets.curation.summary import RunSummary
 from rpd_datasets.inputs.raw_rows import Terms
 from rpd_datasets.inputs.source import InputSpec

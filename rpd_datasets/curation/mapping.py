@@ -17,13 +17,14 @@ from concurrent.futures import Future
 from typing import Any
 
 from rpd_datasets.config import CurationConfig, config_or_default
-from rpd_datasets.curation.columns import column_names, row_columns
-from rpd_datasets.curation.models import Models, load_models
+from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import (
     MAX_IN_FLIGHT,
     UNSCORED,
     choose,
+    column_names,
     options_fingerprint,
+    row_columns,
     score_problem,
 )
 from rpd_datasets.inputs.layouts import LAYOUTS, Columns, find_layout
@@ -50,7 +51,7 @@ class _Worker:
     async def columns(self, row: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a row: those of ours that it lacks, and what is found out."""
         async with self.room:
-            columns = await _curated({**row, **added}, self.config, self.models)
+            columns = await self._curated({**row, **added})
         return {**_renamed(row, columns), **added, **columns, FINGERPRINT: self.fingerprint}
 
     async def batch(
@@ -59,6 +60,27 @@ class _Worker:
         """The columns of a batch of rows."""
         results = await asyncio.gather(*map(self.columns, rows, added))
         return {name: [row[name] for row in results] for name in results[0]} if results else {}
+
+    async def _curated(self, row: dict[str, Any]) -> dict[str, Any]:
+        config, models = self.config, self.models
+        text, solutions = row.pop(config.problem_column), row.pop(config.solutions_column)
+        count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
+        is_text = isinstance(text, str)
+        texts = [index for index in range(count) if is_text and isinstance(solutions[index], str)]
+        scored, choice = UNSCORED, Judgement[tuple[int, ...]](None, Reason.NO_SOLUTIONS)
+        if texts:
+            nothing_null = tuple(solution or "" for solution in solutions)
+            problem = Problem(text, nothing_null, row).take(texts)
+            scored = await score_problem(problem, config, models)
+            if config.problems == "llm" and not scored.diverse:
+                choice = Judgement(None, Reason.NOT_DIVERSE)
+            else:
+                choice = await choose(problem, scored, config, models)
+        scored = scored.among(texts, count, Reason.NOT_TEXT if is_text else Reason.BAD_ROW)
+        selected = [texts[position] for position in choice.value or ()]
+        columns = row_columns(scored, selected, config) | {"choice_reason": choice.reason or ""}
+        made = made_columns(config)
+        return {name: value for name, value in columns.items() if name in made}
 
 
 def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
@@ -212,30 +234,6 @@ def _renamed(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, An
             stacklevel=2,
         )
     return {f"original_{name}": row[name] for name in clashes}
-
-
-async def _curated(
-    row: Mapping[str, Any], config: CurationConfig, models: Models
-) -> dict[str, Any]:
-    text, solutions = row[config.problem_column], row[config.solutions_column]
-    count = len(solutions) if isinstance(solutions, (list, tuple)) else 0
-    is_text = isinstance(text, str)
-    texts = [index for index in range(count) if is_text and isinstance(solutions[index], str)]
-    scored, choice = UNSCORED, Judgement[tuple[int, ...]](None, Reason.NO_SOLUTIONS)
-    if texts:
-        extra = dict(row)
-        del extra[config.problem_column], extra[config.solutions_column]
-        problem = Problem(text, tuple(solution or "" for solution in solutions), extra).take(texts)
-        scored = await score_problem(problem, config, models)
-        if config.problems == "llm" and not scored.diverse:
-            choice = Judgement(None, Reason.NOT_DIVERSE)
-        else:
-            choice = await choose(problem, scored, config, models)
-    scored = scored.among(texts, count, Reason.NOT_TEXT if is_text else Reason.BAD_ROW)
-    selected = [texts[position] for position in choice.value or ()]
-    columns = row_columns(scored, selected, config)
-    columns["choice_reason"] = choice.reason or ""
-    return {name: value for name, value in columns.items() if name in made_columns(config)}
 
 
 def made_columns(config: CurationConfig) -> set[str]:

@@ -118,7 +118,18 @@ def load_models(
     of the store that the options name. Without `keep_replies` the models are for counting requests
     alone.
     """
-    summarizer = _summarizer(config)
+    if asks_chat_model(config.summarizer):
+        guided = config.guided and config.template == DEFAULT_TEMPLATE
+        summarizer = load_summarizer(
+            config.summarizer,
+            template="summarize_json" if guided else config.template,
+            schema=steps_schema() if config.guided else None,
+            solution_part=config.solution_part,
+            sampling=config.sampling,
+            requests=config.requests,
+        )
+    else:
+        summarizer = load_summarizer(config.summarizer)
     load = partial(
         load_embedder,
         config.embedder,
@@ -152,20 +163,6 @@ def load_models(
         for flow in models.flows:
             flow.store = store
     return models
-
-
-def _summarizer(config: CurationConfig) -> Summarizer:
-    if not asks_chat_model(config.summarizer):
-        return load_summarizer(config.summarizer)
-    guided = config.guided and config.template == DEFAULT_TEMPLATE
-    return load_summarizer(
-        config.summarizer,
-        template="summarize_json" if guided else config.template,
-        schema=steps_schema() if config.guided else None,
-        solution_part=config.solution_part,
-        sampling=config.sampling,
-        requests=config.requests,
-    )
 
 
 def _judges(config: CurationConfig, flow: Flow | None) -> CurationJudges | None:

@@ -5,6 +5,8 @@ Terminal, card, page and `--json` show it in the words of `rpd_datasets/account.
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import mean, median
@@ -14,8 +16,7 @@ import numpy as np
 
 from rpd_datasets.account import FEW, NO, YES
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
-from rpd_datasets.curation.provenance import other_sources, sources_line
-from rpd_datasets.curation.summary import Both, RunSummary, measured_by
+from rpd_datasets.curation.summary import Both, RunSummary, Source, measured_by
 from rpd_datasets.filters.answer_checks import (
     CHECKS,
     UNCHECKED,
@@ -49,6 +50,8 @@ LEAST_GAIN = 0.05
 # Below this share of usable solutions, wrong ones aside, there is a warning.
 LEAST_USABLE = 0.5
 USABLE = ("num_usable", "num_solutions")
+# Ends of names that only a network of one's own knows.
+PRIVATE = (".local", ".localdomain", ".internal", ".intranet", ".lan", ".home", ".corp")
 
 
 def counts(summary: RunSummary) -> dict[str, int]:
@@ -340,3 +343,47 @@ def _mean(values: Sequence[float]) -> float | None:
 def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return round(float(median(known)), 5) if known else None
+
+
+def sources_line(served: Mapping[Source, int]) -> str:
+    """The models, versions and hosts that answered, with the number of replies of each.
+
+    >>> sources_line({("m", "m-2", "fp_1", "10.0.0.7"): 24})
+    'm-2, version fp_1, at a private host (24)'
+    """
+    shown: Counter[str] = Counter()
+    for (_, model, version, host), times in served.items():
+        words = _bare(model), version and f"version {version}", host and f"at {_public(host)}"
+        shown[", ".join(filter(None, words))] += times
+    return "; ".join(f"{words} ({times:,})" for words, times in sorted(shown.items()))
+
+
+def other_sources(served: Mapping[Source, int]) -> str | None:
+    """A warning if another model answered than was asked, or several did."""
+    warnings = []
+    for named in sorted({source[0] for source in served}):
+        models = {model for name, model, *_ in served if name == named and model}
+        versions = {version for name, _, version, _ in served if name == named and version}
+        same = re.compile(rf"{re.escape(named)}(@[\w.-]+|:latest|[-:]\d[\d.-]*)?", re.IGNORECASE)
+        if others := sorted(_bare(model) for model in models if not same.fullmatch(model)):
+            warnings.append(f"{_bare(named)} was asked, and {', '.join(others)} answered")
+        elif max(len(models), len(versions)) > 1:
+            names = ", ".join(sorted(map(_bare, models)) + sorted(versions))
+            warnings.append(f"{_bare(named)} answered in several versions: {names}")
+    if not warnings:
+        return None
+    return f"{'; '.join(warnings)}. Check the server; its replies are in the store"
+
+
+def _bare(name: str) -> str:
+    """A model's name without the folders that it lies in on its server."""
+    return name.rsplit("/", 1)[-1] if name.startswith("/") else name
+
+
+def _public(host: str) -> str:
+    """A host of the Internet by its name; nobody else's business is which others there are."""
+    try:
+        public = ipaddress.ip_address(host).is_global
+    except ValueError:
+        public = "." in host and not host.endswith(PRIVATE)
+    return host if public else "a private host"

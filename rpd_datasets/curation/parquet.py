@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.curation.columns import COLUMNS, row_columns
-from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.curation.scoring import COLUMNS, Scored, row_columns
 from rpd_datasets.curation.summary import RunSummary, TableInfo
 from rpd_datasets.messages import TRAJECTORIES, trajectories_of
 from rpd_datasets.problem import Problem

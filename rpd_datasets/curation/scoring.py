@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +32,7 @@ from rpd_datasets.runs import actions_of
 from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
 from rpd_datasets.selection.solutions import quality_of, select_solutions, spending_order
 from rpd_datasets.tokens import text_tail
-from rpd_metric.arrays import MatrixRows, nan_for_none, none_for_nan
-from rpd_metric.distance.core import problem_score
+from rpd_metric.distance.core import none_for_nan, problem_score
 from rpd_metric.distance.diversity import group_distances
 from rpd_metric.distance.trust import groups_auroc
 from rpd_metric.errors import PluginError
@@ -47,6 +46,8 @@ from rpd_metric.steps.grouping import Grouping
 from rpd_metric.steps.protocol import Summary, summaries_of
 from rpd_metric.steps.summarizers import asks_chat_model
 
+# Numbers; of left-out solutions, rows and columns are `None`.
+MatrixRows = list[list[Any]]
 # Of distances and scores, where they are written and where they are compared. Machines whose
 # products are rounded otherwise differ by some 1e-7: what is nearer than 1e-5 counts as equal.
 DIGITS = 5
@@ -424,7 +425,7 @@ def _matrices(
     return matrices
 
 
-def score_of(matrix: npt.NDArray[np.float64] | None) -> float | None:
+def score_of(matrix: npt.ArrayLike | None) -> float | None:
     """Eq. 3 on a matrix of distances."""
     score = None if matrix is None else problem_score(matrix)
     return None if score is None else round(score, DIGITS)
@@ -457,7 +458,7 @@ def solution_order(
     problem: Problem, scored: Scored, config: CurationConfig
 ) -> tuple[list[int], list[float]]:
     """In which order a budget takes a problem's solutions, and what each adds."""
-    matrix = nan_for_none(scored.chosen_by)
+    matrix: npt.ArrayLike = scored.chosen_by
     if config.solutions == GROUPS:
         matrix = group_distances(scored.strategies, matrix)
     return spending_order(matrix, _kept_by_hand(problem, config))
@@ -492,7 +493,7 @@ async def choose(
         positions = judgement.value
         return replace(judgement, value=positions and tuple(usable[at] for at in positions))
     at_random = config.solutions == "random"
-    matrix = nan_for_none(scored.chosen_by)
+    matrix: npt.ArrayLike = scored.chosen_by
     if at_random:  # it needs to know only which solutions are usable
         matrix = np.diag([np.nan if reason else 0.0 for reason in scored.drop_reasons])
     # A seed of its own for every problem, whatever its position: random picks must not be the
@@ -509,3 +510,48 @@ async def choose(
         first=_kept_by_hand(problem, config),
     )
     return Judgement(tuple(indices))
+
+
+class Column(NamedTuple):
+    """A column: where its values come from, and their Arrow type."""
+
+    field: str  # of `Scored`; "" for the choice itself
+    arrow: str = ""  # the innermost type; "" if it is inferred from the values
+    depth: int = 0  # of lists around it
+    applies: Callable[[CurationConfig], bool] = lambda _: True
+
+
+COLUMNS: Mapping[str, Column] = {
+    "steps": Column("steps", "string", 2),
+    "rpd_matrix": Column("matrix", "float64", 2),
+    "rpd_score": Column("score", "float64"),
+    "selected": Column("", "int64", 1),
+    "drop_reasons": Column("drop_reasons", "string", 1),
+    "num_tokens": Column("num_tokens", "int64", 1),
+    "diverse": Column("diverse", applies=lambda config: config.problems == "llm"),
+    "problem_score": Column(
+        "problem_score", applies=lambda config: config.problem_distance not in (None, "rpd")
+    ),
+    "distance_matrix": Column(
+        "distances", applies=lambda config: config.solution_distance not in (None, "rpd")
+    ),
+    "num_strategies": Column("num_strategies", applies=lambda config: config.problems == GROUPS),
+    "groups_auroc": Column(
+        "groups_auroc", "float64", applies=lambda config: config.problems == GROUPS
+    ),
+    "strategies": Column("strategies", applies=lambda config: config.asks_groups),
+    "strategy_names": Column("strategy_names", applies=lambda config: config.asks_groups),
+}
+
+
+def column_names(config: CurationConfig) -> list[str]:
+    """The columns that these options call for."""
+    return [name for name, column in COLUMNS.items() if column.applies(config)]
+
+
+def row_columns(scored: Scored, selected: Sequence[int], config: CurationConfig) -> dict[str, Any]:
+    """The values of a row in them, given its chosen solutions."""
+    return {
+        name: getattr(scored, COLUMNS[name].field) if COLUMNS[name].field else list(selected)
+        for name in column_names(config)
+    }

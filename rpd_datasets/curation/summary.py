@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rpd_datasets.config import CurationConfig, distance_of
-from rpd_datasets.curation.provenance import Source
-from rpd_datasets.curation.scoring import Scored
+from rpd_datasets.curation.scoring import MatrixRows, Scored
 from rpd_datasets.language import PROGRAM, RUN, written_in
 from rpd_datasets.problem import UNNAMED, Problem
-from rpd_metric.arrays import MatrixRows, nan_for_none
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.measured import CHAT, EvidenceTable, encoder_name, read_evidence
@@ -28,6 +26,8 @@ EXAMPLES = 2
 # Different steps that are remembered, to tell how many there are.
 REMEMBERED = 500_000
 
+# Who wrote replies: the model that was asked, the one that answered, its version and its host.
+Source = tuple[str, str, str, str]
 # What the chosen solutions of a problem have, and what as many drawn at random have on average.
 Both = tuple[float | None, float | None]
 
@@ -154,7 +154,7 @@ class RunSummary:
                 key=problem.key,
                 where=problem.where,
                 rpd_score=scored.score,
-                mean_rpd=mean_pairwise(nan_for_none(scored.matrix)),
+                mean_rpd=mean_pairwise(scored.matrix),
                 num_solutions=len(problem.solutions),
                 num_usable=len(scored.usable),
                 mean_tokens=sum(scored.num_tokens) / len(scored.num_tokens),
@@ -212,7 +212,7 @@ class RunSummary:
 
         def means(matrix: MatrixRows) -> Both:
             # Every pair is as likely to be drawn as any other: a draw has the mean over all pairs.
-            distances = nan_for_none(matrix)
+            distances = np.array(matrix, dtype=np.float64)
             return mean_pairwise(distances[np.ix_(selected, selected)]), mean_pairwise(distances)
 
         strategies: Both = self.strategies(scored, selected), None
@@ -258,7 +258,7 @@ class RunSummary:
         the chances of their pairs."""
         number = scored.num_strategies
         if not scored.strategies and self.curve is not None:
-            number = self.curve.effective_strategies(nan_for_none(scored.chosen_by), among)
+            number = self.curve.effective_strategies(scored.chosen_by, among)
         return None if number is None else round(number, 4)
 
 

@@ -153,6 +153,7 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by:
     row, columns = case.row, _of_solutions(case.row)
     carried = {name: value for name, value in row.extra.items() if name not in columns}
     columns.pop(TRAJECTORIES, None)  # of runs: they are messages, shown as solutions
+    compared = [index for index, why in enumerate(row.drop_reasons) if not why]
     labels = strategy_labels(row.extra, len(row.solutions))
     if labels and "strategy" not in columns:  # a column of that name is the user's own
         del columns["strategies"]
@@ -160,7 +161,7 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by:
     return {
         "problem": row.problem,
         "selected": row.selected,
-        "parting": parting(Problem(row.problem, tuple(row.solutions), row.extra), row.selected),
+        "parting": parting(Problem(row.problem, tuple(row.solutions), row.extra), compared),
         "solutions": [
             {
                 **_cut(text, limits[index not in row.selected]),

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rpd_datasets.options import MANIFEST_FORMAT
-from rpd_metric.arrays import nan_for_none
 from rpd_metric.errors import InputError
 
 Array = npt.NDArray[np.float64]
@@ -176,8 +175,8 @@ def _chosen(row: Line, score: Line, details: Mapping[int, str]) -> ChosenProblem
     distances = row.get("distance_matrix")
     return ChosenProblem(
         score=score,
-        rpd=nan_for_none(row["rpd_matrix"]),
-        distances=None if distances is None else nan_for_none(distances),
+        rpd=np.array(row["rpd_matrix"], dtype=np.float64),
+        distances=None if distances is None else np.array(distances, dtype=np.float64),
         extra={name: value for name, value in row.items() if name not in OWN},
         details=details,
         **{name: row[name] for name in SHOWN},

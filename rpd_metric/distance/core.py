@@ -147,6 +147,17 @@ def problem_score(matrix: npt.ArrayLike) -> float | None:
     return None if k < 2 else float(usable.sum(axis=1).max() / (k - 1))
 
 
+def none_for_nan(matrix: npt.NDArray[np.float64]) -> list[list[float | None]]:
+    """A matrix as nested lists for JSON and Parquet, with None in the place of NaN.
+
+    Every function here takes such lists, too.
+
+    >>> none_for_nan(np.array([[0.0, np.nan], [np.nan, 0.5]]))
+    [[0.0, None], [None, 0.5]]
+    """
+    return [[None if value != value else value for value in row] for row in matrix.tolist()]
+
+
 def usable_part(
     matrix: npt.ArrayLike,
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:

@@ -15,8 +15,7 @@ from parts.rows import write_rows
 from rpd_datasets.curation.parquet import column_types, write_table
 from rpd_datasets.options import MANIFEST_FORMAT
 from rpd_datasets.rejects import Rejected
-from rpd_metric.arrays import none_for_nan
-from rpd_metric.distance.core import mean_pairwise, problem_score
+from rpd_metric.distance.core import mean_pairwise, none_for_nan, problem_score
 from rpd_metric.measure import step_matrices
 
 PLAN = "Compare both sides of the equation."

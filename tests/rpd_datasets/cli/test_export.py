@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,74 @@ def test_llamafactory_and_verl_have_their_own_files_and_alpaca_no_tools(pool, ca
     assert row == {"instruction": "easy", "input": "", "output": "Hm: 5."}
     reasons = json.loads(Path("alpaca/export.json").read_text())["reasons"]
     assert reasons == {"not_in_format": 2, "no_right_solution": 1}
+
+
+# The readers of other trainers: run wherever these are installed, and skipped elsewhere.
+
+
+def reader(module: str) -> Any:
+    return pytest.importorskip(module, exc_type=ImportError)
+
+
+@pytest.mark.parametrize("to", ["llamafactory", "sharegpt", "alpaca"])
+def test_the_reader_of_llamafactory_gives_the_turns(pool, to):
+    converters, parser = reader("llamafactory.data.converter"), reader("llamafactory.data.parser")
+    talk = TALKS[0]
+    if to == "sharegpt":  # without words beside calls, and with one result after the other
+        talk = [turn for turn in TALKS[2] if turn.get("tool_call_id") != "c1"]
+        write_rows(pool, [{"messages": talk, "tools": TOOLS, "correct": True}])
+    assert main(["export", "pool.jsonl", "--to", to, "--output", "rows"]) == 0
+    info: dict[str, Any] = {"rpd": {"file_name": "train.jsonl", "formatting": to}}
+    if to == "sharegpt":
+        info["rpd"] |= {"columns": {"messages": "conversations", "tools": "tools"}}
+    if to == "llamafactory":
+        (info,) = read_lines(Path("rows/dataset_info.json"))
+    (attributes,) = parser.get_dataset_list(["rpd"], info)
+    convert = converters.get_dataset_converter(attributes.formatting, attributes, None)
+    row = convert(read_lines(Path("rows/train.jsonl"))[0])
+    turns = [turn["content"] for turn in [*row["_prompt"], *row["_response"]]]
+    if to == "alpaca":
+        assert turns == ["easy", "Hm: 5."]
+        return
+    assert (row["_system"], json.loads(row["_tools"])) == ("Compute.", TOOLS)
+    assert (turns[0], turns[-1]) == ("12 times 8?", talk[-1]["content"])
+    formatter = reader("llamafactory.data.formatter").FunctionFormatter(
+        slots=["{{content}}"], tool_format="qwen"
+    )
+    (text,) = formatter.apply(content=turns[1], tool_call_words=("<tool_call>", "</tool_call>"))
+    assert text.startswith(talk[2]["content"])
+    calls = [json.loads(call) for call in re.findall("<tool_call>(.*?)</tool_call>", text, re.S)]
+    assert calls == [call["function"] for call in talk[2]["tool_calls"]]
+
+
+def test_the_reader_of_axolotl_trains_on_the_turns_of_the_model(pool):
+    load, dicts = (
+        reader("axolotl.prompt_strategies.chat_template").load,
+        reader("axolotl.utils.dict"),
+    )
+    assert main(["export", "pool.jsonl", "--to", "axolotl", "--output", "rows"]) == 0
+    _, tokenizer = tiny(Path("model"))
+    options = {"sequence_len": 4096, "train_on_inputs": False, "chat_template": "tokenizer_default"}
+    strategy = load(tokenizer, dicts.DictDefault(options), {"type": "chat_template"})
+    row = strategy.tokenize_prompt(load_dataset("rows", split="train")[0])
+    texts = [tokenizer.decode(row["input_ids"])]
+    texts += [tokenizer.decode([token for token in row["labels"] if token >= 0])]
+    assert "<tools>" in texts[0]
+    for words in ('"expression": "1+1"', "It is 96."):
+        assert all(words in text for text in texts)
+    assert "12 times 8?" not in texts[1]
+
+
+def test_the_reader_of_verl_trains_on_the_turns_of_the_model(pool):
+    module = reader("verl.utils.dataset.multiturn_sft_dataset")
+    assert main(["export", "pool.jsonl", "--to", "verl", "--output", "rows"]) == 0
+    _, tokenizer = tiny(Path("model"))
+    options = {"max_length": 4096, "ignore_input_ids_mismatch": True}
+    rows = module.MultiTurnSFTDataset("rows/train.parquet", tokenizer, options)
+    assert len(rows) == 3
+    ids, mask = rows[0]["input_ids"], rows[0]["loss_mask"].bool()
+    assert "<tools>" in tokenizer.decode(ids)
+    learnt = tokenizer.decode(ids[mask])
+    assert '"expression": "1+1"' in learnt
+    assert "It is 96." in learnt
+    assert "12 times 8?" not in learnt

@@ -56,16 +56,19 @@ def openai(expression: str) -> dict[str, Any]:
 
 
 def sharegpt(expression: str) -> dict[str, Any]:
-    """As LLaMA-Factory reads it."""
+    """As LLaMA-Factory reads it: system prompt and tools have columns."""
     asks = json.dumps(call(expression)["function"])
-    turns = [("system", SYSTEM["content"]), ("human", QUESTION), ("function_call", asks)]
+    turns = [("human", QUESTION), ("function_call", asks)]
     turns += [("observation", "96"), ("gpt", WAYS[expression])]
     talk = [{"from": role, "value": text} for role, text in turns]
-    return {"conversations": talk, "tools": json.dumps([TOOLS[0]])}
+    tools = json.dumps([TOOLS[0]["function"]])
+    return {"conversations": talk, "tools": tools, "system": SYSTEM["content"]}
 
 
 def hermes(expression: str) -> dict[str, Any]:
-    asks = f"<tool_call>\n{json.dumps(call(expression)['function'])}\n</tool_call>"
+    """Its own dataset writes some calls as Python does."""
+    function = call(expression)["function"]
+    asks = f"<tool_call>\n{function if '*8' in expression else json.dumps(function)}\n</tool_call>"
     result = "<tool_response>\n96\n</tool_response>"
     turns = [("human", QUESTION), ("gpt", asks), ("tool", result), ("gpt", WAYS[expression])]
     told = SYSTEM | {"content": f"Use these. <tools>{json.dumps(TOOLS)}</tools>"}
@@ -74,7 +77,7 @@ def hermes(expression: str) -> dict[str, Any]:
 
 
 def anthropic(expression: str) -> dict[str, Any]:
-    """Messages of parts, with a problem's id; one prompt has another date."""
+    """Messages of parts, with a problem's id; one system prompt has another date."""
     asks = [{"type": "thinking", "thinking": THOUGHT, "signature": "x"}]
     asks += [
         {"type": "tool_use", "id": "t", "name": "calculator"}
@@ -83,14 +86,30 @@ def anthropic(expression: str) -> dict[str, Any]:
     image = {"type": "image", "source": {"type": "base64", "data": "AA=="}}
     result = {"type": "tool_result", "tool_use_id": "t"}
     result |= {"content": [{"type": "text", "text": "96"}, image]}
-    today = SYSTEM | {"content": f"Today is day {len(expression)}."}
     said = [{"type": "text", "text": WAYS[expression]}]
-    talk = [today, {"role": "user", "content": QUESTION}, {"role": "assistant", "content": asks}]
+    talk = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": asks}]
     talk += [{"role": "user", "content": [result]}, {"role": "assistant", "content": said}]
-    return {"instance_id": "sum-1", "messages": talk}
+    function = TOOLS[0]["function"]
+    tool = {"name": "calculator", "description": function["description"]}
+    row = {"instance_id": "sum-1", "tools": [tool | {"input_schema": PARAMETERS}]}
+    return row | {"system": f"Today is day {len(expression)}.", "messages": talk}
+
+
+def responses(expression: str) -> dict[str, Any]:
+    """Items of OpenAI's Responses API."""
+    asks = {"type": "function_call", "call_id": "c"} | call(expression)["function"]
+    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": THOUGHT}]}
+    asks["arguments"] = json.dumps(asks["arguments"])
+    result = {"type": "function_call_output", "call_id": "c", "output": "96"}
+    told = {"role": "developer", "content": SYSTEM["content"]}
+    said = [{"type": "output_text", "text": WAYS[expression]}]
+    talk = [told, {"role": "user", "content": QUESTION}, thought, asks, result]
+    talk += [{"type": "message", "role": "assistant", "content": said}]
+    return {"messages": talk, "tools": [{"type": "function", **TOOLS[0]["function"]}]}
 
 
 READERS = {"openai": openai, "sharegpt": sharegpt, "hermes": hermes, "anthropic": anthropic}
+READERS |= {"responses": responses}
 
 
 def read(file: Path, **options: Any) -> list[Problem]:
@@ -124,7 +143,7 @@ def test_a_transcript_in_any_shape_is_whole(tmp_path, shape):
     (problem,) = read(file)
 
     def expected(way: str) -> list[dict[str, Any]]:
-        talk = transcript(way, thought=shape in ("openai", "anthropic"))
+        talk = transcript(way, thought=shape in ("openai", "anthropic", "responses"))
         if shape == "hermes":
             talk[0] = {"role": "system", "content": hermes(way)["conversations"][0]["value"]}
         if shape == "anthropic":
@@ -132,7 +151,7 @@ def test_a_transcript_in_any_shape_is_whole(tmp_path, shape):
             talk[3]["content"] = "96[image]"
         return talk
 
-    check(problem, expected, 2, TOOLS if shape in ("openai", "sharegpt") else None)
+    check(problem, expected, 2, None if shape == "hermes" else TOOLS)
     assert (problem.problem, "tools" in problem.extra) == (QUESTION, False)
 
 
@@ -185,16 +204,19 @@ def test_rows_that_were_curated_hold_the_calls_and_are_read_again(tmp_path):
 def claude_code(way: str) -> list[dict[str, Any]]:
     """The lines of a session: each part of an answer has its own."""
     talk = [{"type": "summary", "summary": "Sums", "leafUuid": "u"}]
-    turns = anthropic(way)["messages"][1:]
+    turns = anthropic(way)["messages"]
     for turn in turns:
         content = turn["content"]
         parts = [content] if isinstance(content, str) else [[part] for part in content]
         for part in parts:
             line = {"type": turn["role"], "sessionId": way, "isSidechain": False}
             talk.append(line | {"message": {"role": turn["role"], "content": part}})
-    sidechain = {"role": "assistant", "content": "From a subagent."}
-    aside = {"type": "assistant", "sessionId": way, "isSidechain": True, "message": sidechain}
-    return [*talk[:2], aside, *talk[2:]]
+    said = {"role": "assistant", "content": "Not the model's."}
+    line = {"type": "assistant", "sessionId": way, "message": said}
+    asides = [line | {name: True} for name in ("isSidechain", "isApiErrorMessage")]
+    # The user wrote the question anew; what came of the first one is out.
+    first = talk[1] | {"message": {"role": "user", "content": "What is 12?"}, "parentUuid": None}
+    return [talk[0], first, line, talk[1] | {"parentUuid": None}, *asides, *talk[2:]]
 
 
 def codex(way: str) -> list[dict[str, Any]]:
@@ -202,15 +224,14 @@ def codex(way: str) -> list[dict[str, Any]]:
         kind = "output_text" if role == "assistant" else "input_text"
         return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
-    asks = {"type": "function_call", "call_id": "c"} | call(way)["function"]
-    asks["arguments"] = json.dumps(asks["arguments"])
-    items = [said("user", f"<environment_context>{way}"), said("user", QUESTION)]
-    items += [{"type": "reasoning", "summary": [{"type": "summary_text", "text": THOUGHT}]}, asks]
-    items += [{"type": "function_call_output", "call_id": "c", "output": "96"}]
-    items += [said("assistant", WAYS[way])]
+    _, _, *items = responses(way)["messages"]
+    items = [said("user", f"<environment_context>{way}"), said("user", QUESTION), *items]
+    lines = [{"type": "response_item", "payload": item} for item in items]
     meta = {"type": "session_meta", "payload": {"id": way, "cwd": "/a"}}
     context = {"type": "turn_context", "payload": {"model": "m"}}
-    return [meta, context, *({"type": "response_item", "payload": item} for item in items)]
+    undone = {"type": "response_item", "payload": said("user", "And 12 times 9?")}
+    undo = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}}
+    return [meta, context, *lines[:-1], undone, undo, lines[-1]]
 
 
 @pytest.mark.parametrize("session", [claude_code, codex])

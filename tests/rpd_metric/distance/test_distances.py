@@ -12,7 +12,7 @@ from rpd_metric.distance.core import rpd_matrix
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.strategy import average_linkage
 from rpd_metric.errors import InputError
-from rpd_metric.measure import MOST_PIECES, READINGS, distance_matrices
+from rpd_metric.measure import MOST_PIECES, distance_matrices, pieces_read
 
 WORDS = ["factor", "polynomial", "angle", "count", "cases", "matrix", "root", "modulo"]
 
@@ -126,7 +126,7 @@ def test_equal_texts_and_steps_are_at_distance_zero_whatever_they_are_written_in
 
 def test_a_trace_of_any_length_is_read_in_a_bounded_number_of_pieces_from_start_to_end():
     trace = " ".join(f"word{number}" for number in range(10_000))
-    (read,) = READINGS["pieces"]("", [trace], [()])
+    read = pieces_read(trace)
     assert len(read) == MOST_PIECES
     assert read[0].startswith("word0 ")
     assert read[-1].endswith("word9999")

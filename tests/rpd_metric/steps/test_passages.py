@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpd_metric.measure import READINGS
+from rpd_metric.measure import pieces_read
 from rpd_metric.steps.passages import answer_part, passages, word_spans
 from rpd_metric.steps.program import blocks, fenced
 
@@ -88,7 +88,7 @@ def test_words_of_a_text_with_blanks_are_what_stands_between_them(text: str) -> 
 def test_a_text_without_blanks_is_read_in_pieces_and_its_thoughts_are_left_out() -> None:
     thought = "我们先试一试直接计算的办法看看行不行。" * 10
     answer = "因为两边同除以未知数,所以平方以后得到所求的值。" * 12
-    (read,) = READINGS["pieces"]("", [f"<think>{thought}</think>{answer}"], ())
+    read = pieces_read(f"<think>{thought}</think>{answer}")
     assert len(read) == 4
     assert "".join(read) == answer
 
