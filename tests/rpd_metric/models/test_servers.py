@@ -379,8 +379,9 @@ def test_no_reply_of_a_model_is_too_large():
 
 @both
 async def test_more_than_a_hundred_requests_are_in_flight_at_once(form):
-    with playing(form, info={"max_concurrent_requests": 400}, seconds=1.5) as server:
-        await ask(load_chat(spec(form, server)), *[request()] * 200)
+    with playing(form, info={"max_concurrent_requests": 400}, crowd=200) as server:
+        asked = ask(load_chat(spec(form, server)), *[request()] * 200)
+        await asyncio.wait_for(asked, 300)
         assert server.most_in_flight == 200
 
 
