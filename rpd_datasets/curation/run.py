@@ -275,9 +275,10 @@ class _Run:
                 for rejected in dict.fromkeys([*scored.rejects, *reasons]):
                     self.reject(rejected)
                 if self.config.num_samples is not None:
-                    for how in {self.config, without_groups(self.config)}:
-                        _, gains = solution_order(problem, scored, how)
-                        self.offers.setdefault(how.solutions, []).append((problem.problem, gains))
+                    for config in {self.config, without_groups(self.config)}:
+                        _, gains = solution_order(problem, scored, config)
+                        offers = self.offers.setdefault(config.solutions, [])
+                        offers.append((problem.problem, gains))
                 if not scored_already:
                     self.options.on_problem(scored)
 
