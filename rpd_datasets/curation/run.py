@@ -64,7 +64,7 @@ class RunOptions:
     """How a run goes about its work and what its card says beside: nothing here decides what is
     chosen."""
 
-    overwrite: bool = option(False, "replace a folder that rpd curate wrote, at the very end")
+    overwrite: bool = option(False, "replace a folder of rpd curate, at the very end")
     license: str | None = option(
         None,
         "licence of the input's texts, for the card, e.g. apache-2.0 (default: as the input's own "
