@@ -16,8 +16,10 @@ RUN = "run"  # of an agent: it calls tools
 MOSTLY = 0.9
 # A text is a program from this share of code on; the rest explains it.
 PROGRAM_SHARE = 0.25
-# Fewer letters tell no language, and more tell no more about it.
+# Fewer letters tell no language, and more tell no more about it. A sign of Chinese, Japanese or
+# Korean tells as much as four.
 LEAST_LETTERS, MOST_LETTERS = 20, 600
+_SIGN = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]")
 # The share of "the" among the words: 4 to 8 % are usual.
 ENGLISH_SHARE = 0.02
 # How a call stands in a solution's text, see `rpd_datasets/messages.py`.
@@ -45,14 +47,15 @@ def written_in(text: str) -> str:
         return PROGRAM
     prose = _FORMULA.sub(" ", prose)[: 2 * MOST_LETTERS]
     words = " ".join(_WORD.findall(prose))[:MOST_LETTERS]
-    if len(words) < LEAST_LETTERS:
+    if len(words) + 3 * len(_SIGN.findall(words)) < LEAST_LETTERS:
         return ""
     single = words.lower().split()
     if single.count("the") >= ENGLISH_SHARE * len(single):
         return "en"  # no other language has the word so often, and classifying takes far longer
     import py3langid  # its model takes a second to load
 
-    return str(py3langid.classify(words)[0])
+    code = str(py3langid.classify(words)[0])
+    return "zh" if code in ("wuu", "yue") else code
 
 
 def kind_of(written: Mapping[str, int]) -> str:

@@ -103,7 +103,7 @@ def messages_of(turn: Any) -> list[Message]:
     elif role == "tool":
         content = _text_of(content)
     messages = [{"role": role, "content": content}]
-    if isinstance(content, list) and content and all(isinstance(part, dict) for part in content):
+    if isinstance(content, list) and content and all(map(_is_part, content)):
         messages = [_of_part(part, role) for part in content]
     if isinstance(calls, list) and calls:
         messages = [m for m in messages if m["content"] is not None] + [_with_calls(calls)]
@@ -147,6 +147,10 @@ def _of_item(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"role": "assistant", "content": "", "tool_calls": calls}
 
 
+def _is_part(value: Any) -> bool:
+    return isinstance(value, dict) and "role" not in value and "from" not in value
+
+
 def _of_part(part: Mapping[str, Any], role: Any) -> Message:
     """A part of a message's content as a message; what is not text is named and left out."""
     kind = str(part.get("type", "text"))
@@ -175,7 +179,7 @@ def _text_of(content: Any) -> str:
     """The text of a tool's result, or of a summary: of its parts, else as JSON."""
     if isinstance(content, str) or content is None:
         return content or ""
-    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+    if isinstance(content, list) and all(map(_is_part, content)):
         return "".join(str(_of_part(part, "tool")["content"]) for part in content)
     return json.dumps(content, ensure_ascii=False)
 

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.curated import check_input, check_models
 from rpd_datasets.curation.run import RunOptions
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
 from rpd_datasets.options import MANIFEST_FORMAT, add_options, options_from, read_options
@@ -144,6 +144,14 @@ def add_input(parser: argparse.ArgumentParser, *, optional: bool = False) -> Non
         "lm-eval or lighteval), a folder of files, a dataset on the Hub, or sample",
     )
     add_reading(parser)
+
+
+def add_correctness(parser: Any) -> None:
+    """The columns that say which solutions are right."""
+    help = "column that marks solutions as right or wrong, e.g. correct_SCORER"
+    parser.add_argument("--correct-column", metavar="NAME", help=help)
+    help = "column with a problem's reference answer (default: answer or the like)"
+    parser.add_argument("--answer-column", metavar="NAME", help=help)
 
 
 def add_reading(parser: argparse.ArgumentParser) -> None:

@@ -45,8 +45,7 @@ def add_to(commands: Any) -> None:
     add("--overwrite", action="store_true", help="replace a folder that this command wrote")
     help = "pairs of a problem at most, the best matched ones (default: all)"
     add("--max-pairs", type=int, metavar="N", help=help)
-    help = "column that marks solutions as right or wrong"
-    add("--correct-column", metavar="NAME", help=help)
+    arguments.add_correctness(parser)
 
 
 def _export(args: argparse.Namespace) -> None:
@@ -92,7 +91,8 @@ def _rows(
         for problem in arguments.read_problems(args, rejects):
             # The choice of a curated folder holds, whatever the answers are.
             chosen = "drop_reasons" in problem.extra and args.to in FORMATS
-            marks = () if chosen else checker.check(problem, args.correct_column).marks
+            columns = args.correct_column, args.answer_column
+            marks = () if chosen else checker.check(problem, *columns).marks
             made = list(rows_of(problem, args.to, marks, rejects.append, most=args.max_pairs))
             count.update(rows=len(made), problems=bool(made))
             if args.to == "dpo":

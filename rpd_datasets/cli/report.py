@@ -21,6 +21,7 @@ from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli.arguments import (
     DISTANCE,
     add_command,
+    add_correctness,
     add_distance,
     add_evidence,
     add_reading,
@@ -32,7 +33,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.filters.answer_checks import mark_column
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import check_page, read_curated, write_report
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
@@ -61,8 +62,7 @@ def add_to(commands: Any) -> None:
     add_distance(group, None, f" (default: {DISTANCE})")
     help = "number of right solutions per problem; problems with fewer are dropped"
     add("--num-solutions", type=int, default=2, metavar="N", help=help)
-    help = "column that marks solutions as right or wrong, e.g. correct_SCORER"
-    add("--correct-column", metavar="NAME", help=help)
+    add_correctness(group)
     add_evidence(group)
     add_reading(parser)
 
@@ -113,6 +113,7 @@ def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
     filters = FilterConfig(
         min_solutions=max(2, args.num_solutions),
         correct_column=marks,
+        answer_column=args.answer_column,
         require_complete=marks is None,  # right solutions are complete
     )
     config = CurationConfig(

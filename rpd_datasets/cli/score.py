@@ -25,7 +25,7 @@ from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all, score_of, uniform
 from rpd_datasets.curation.summary import evidence_of
 from rpd_datasets.filters.answer_checks import mark_column
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.rejects import Rejected
@@ -47,8 +47,7 @@ def add_to(commands: Any) -> None:
     help = "score solutions, too, that marks or reference answers show to be wrong"
     add("--all", action="store_true", help=help)
     arguments.add_min_strategies(parser)
-    help = "column that marks solutions as right or wrong"
-    add("--correct-column", metavar="NAME", help=help)
+    arguments.add_correctness(parser)
     arguments.add_models(parser)
     arguments.add_evidence(parser)
 
@@ -61,6 +60,7 @@ def _score(args: argparse.Namespace) -> None:
         drop_duplicates=False,
         answers="any" if args.all else "reference",
         correct_column=column,
+        answer_column=args.answer_column,
         min_strategies=args.min_strategies,
     )
     config = arguments.checked_config(args, ("models",), filters)

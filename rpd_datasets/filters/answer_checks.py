@@ -15,9 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from textwrap import shorten
-from typing import Any, Literal
+from typing import Any
 
-from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops
+from rpd_datasets.filters.candidates import (
+    ANSWER_COLUMNS,
+    MARK_COLUMNS,
+    AnswerCheck,
+    Candidates,
+    Drops,
+    FilterConfig,
+)
 from rpd_datasets.problem import Problem, each_solution
 from rpd_metric.errors import InputError, install_line
 from rpd_metric.grading.answers import Verdict, easy_verdict, final_answer, readable, tidy
@@ -28,12 +35,7 @@ from rpd_metric.reasons import Reason
 logger = logging.getLogger(__name__)
 
 UNCHECKED = "answers that take algebra to compare with the reference are not checked"
-AnswerRule = Literal["reference", "majority", "any"]
 
-# One mark for each solution; the first of these columns is used unless the options name another.
-MARK_COLUMNS = ("correct", "correctness_math_verify", "is_correct")
-# One answer for each problem.
-ANSWER_COLUMNS = ("reference_answer", "expected_answer", "final_answer", "ground_truth", "answer")
 # Values of these columns for problems without an answer to compare.
 NO_ANSWER = frozenset({"", "proof", "notfound", "not found", "na", "n/a", "none", "null"})
 # A longer reference is a solution: its own final answer counts.
@@ -279,7 +281,7 @@ def too_many_unchecked(counts: Sequence[int], unread: Iterable[str]) -> str | No
     if counts[-1] <= NOT_CHECKED * sum(counts):
         return None
     warning = f"{counts[-1]:,} of {sum(counts):,} answers could not be checked"
-    if examples := ", ".join(list(dict.fromkeys(unread))[:EXAMPLES]):
+    if examples := ", ".join(f'"{text}"' for text in list(dict.fromkeys(unread))[:EXAMPLES]):
         warning += f", e.g. {examples}. See --answer-pattern and docs/grading.md"
     return warning
 
@@ -290,14 +292,12 @@ def _named_answer(solution: str, pattern: str | None) -> str | None:
     return answer if answer is not None and readable(answer) else None
 
 
-def incorrect(
-    candidates: Candidates, correct_column: str | None, answer_column: str | None
-) -> Drops:
+def incorrect(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out every solution that marks or the reference answer do not show to be right."""
     problem, check = candidates.problem, candidates.answers
     column, marks = check.column, check.marks
-    named = [correct_column] if correct_column else MARK_COLUMNS
-    answers = [answer_column] if answer_column else ANSWER_COLUMNS
+    named = [config.correct_column] if config.correct_column else MARK_COLUMNS
+    answers = [config.answer_column] if config.answer_column else ANSWER_COLUMNS
     if not problem.extra.keys() & {*named, *answers}:
         raise InputError(
             f"{{only_correct}} needs marks in one of {', '.join(named)}, or reference answers in "
@@ -322,12 +322,12 @@ def _wrong(check: AnswerCheck) -> tuple[Reason, str]:
     return Reason.WRONG_ANSWER, f"The column {check.column!r} has another answer."
 
 
-def wrong_answers(candidates: Candidates, answers: AnswerRule) -> Drops:
+def wrong_answers(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out solutions with a wrong final answer, or by `"majority"` with a rare one."""
     check = candidates.answers
     if check.by:
         return {index: _wrong(check) for index, mark in enumerate(check.marks) if mark is False}
-    if answers != "majority":
+    if config.answers != "majority":
         return {}
     if not check.majority:
         tie = (Reason.NO_MAJORITY, "No answer is more frequent than every other.")

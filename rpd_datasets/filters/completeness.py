@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 
 from rpd_datasets.filters.answer_checks import reference_of
-from rpd_datasets.filters.candidates import Candidates, Drops
+from rpd_datasets.filters.candidates import Candidates, Drops, FilterConfig
 from rpd_datasets.problem import each_solution
 from rpd_datasets.tokens import text_tail
 from rpd_metric.models.repetition import ends_in_loop
@@ -222,10 +222,10 @@ def _in_formula(line: str) -> bool:
     return before.count("$") % 2 == 0 and any(sign in after for sign in "\\=^_")
 
 
-def unfinished(candidates: Candidates, answer_column: str | None) -> Drops:
+def unfinished(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out incomplete solutions, by what their server said, rules or a judge's verdicts."""
     drops: dict[int, tuple[str, str]] = {}
-    answer = reference_of(candidates.problem, answer_column)
+    answer = reference_of(candidates.problem, config.answer_column)
     columns = (each_solution(candidates.problem, name) for name in END_COLUMNS)
     # A list of another length does not say whose ends it holds.
     of_each = (ends for ends in columns if len(ends) == len(candidates.num_tokens))

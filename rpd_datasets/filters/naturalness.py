@@ -10,25 +10,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from rpd_datasets.filters.candidates import Candidates, Drops
-from rpd_metric.errors import InputError
-from rpd_metric.models.kinds import chat_spec, load_chat
+from rpd_datasets.filters.candidates import Candidates, Drops, FilterConfig
+from rpd_metric.models.kinds import load_chat
 from rpd_metric.reasons import Reason
 
 
-def check_student(spec: str) -> None:
-    """Refuse a model whose chances cannot be read. Raises [`InputError`]."""
-    if chat_spec(spec).kind != "hf":
-        raise InputError(
-            f"{{student}} reads the chances of tokens in this process; use hf:MODEL, got {spec!r}",
-            option="student",
-        )
-
-
-def unnatural(candidates: Candidates, student: str, share: float, least: int) -> Drops:
-    """Leave out the most surprising share of a problem's solutions, but never under `least`."""
-    count = len(candidates.left)
-    number = min(int(share * count), count - least)
+def unnatural(candidates: Candidates, config: FilterConfig) -> Drops:
+    """Leave out the most surprising share of a problem's solutions; `min_solutions` always stay."""
+    count, student = len(candidates.left), config.student or ""
+    number = min(int(config.student_share * count), count - config.min_solutions)
     if number < 1:
         return {}
     problem = candidates.problem

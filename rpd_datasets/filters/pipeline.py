@@ -7,165 +7,27 @@ remain. A filter is a function from [`Candidates`] to the solutions to drop. Our
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
 
 from rpd_datasets.filters import completeness, naturalness, soundness
-from rpd_datasets.filters.answer_checks import (
-    ANSWER_COLUMNS,
-    MARK_COLUMNS,
-    AnswerRule,
-    incorrect,
-    marked_only,
-    wrong_answers,
+from rpd_datasets.filters.answer_checks import incorrect, marked_only, wrong_answers
+from rpd_datasets.filters.candidates import (
+    FILTERS,
+    AnswerCheck,
+    Candidates,
+    Drops,
+    FilterConfig,
+    Verdict,
 )
-from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops, Verdict
-from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.selection.decisions import REJECT, decided
 from rpd_datasets.tokens import TokenCounter
-from rpd_metric.errors import InputError, PluginError, check_least
-from rpd_metric.plugins import Registry, border
+from rpd_metric.errors import PluginError
+from rpd_metric.plugins import border
 from rpd_metric.reasons import Reason
-
-Soundness = Literal["off", "rules", "llm"]
-
-
-@dataclass(frozen=True)
-class Filter:
-    """A filter of another package: from [`Candidates`] and the VALUE of `--filter NAME=VALUE`
-    (`""` without) to the solutions to drop, and why."""
-
-    function: Callable[[Candidates, str], Drops]
-    description: str
-
-
-FILTERS: Registry[Filter] = Registry("filter", Filter, {}, group="rpd.filters")
-
-
-@documented
-@dataclass(frozen=True)
-class FilterConfig:
-    """What is left out before scoring, see [`filter_problem`]."""
-
-    max_mean_tokens: int | None = option(
-        None, "drop problems whose solutions are longer on average (the paper: 14000)", metavar="N"
-    )
-    min_solutions: int = option(
-        2,
-        "drop problems with fewer usable solutions (default: the number of solutions to choose; "
-        "the paper: 10)",
-        metavar="N",
-    )
-    min_strategies: int = option(
-        0,
-        "drop problems whose solutions show fewer strategies, by labels of the input or as a chat "
-        "model sorts them (docs/statistics.md)",
-        metavar="N",
-    )
-    require_complete: bool = option(
-        True, "drop solutions that are cut off, loop, or lack the answer that a reference asks for"
-    )
-    drop_duplicates: bool = option(
-        True, "drop copies of an earlier solution; white space is ignored"
-    )
-    near_duplicate: float | None = option(
-        None,
-        "drop solutions that share this much of their 5-word shingles with an earlier one, e.g. "
-        "0.9",
-        metavar="SHARE",
-    )
-    only_correct: bool = option(
-        False, "keep only solutions that marks or the reference answer show to be right"
-    )
-    correct_column: str | None = option(
-        None,
-        "column that marks solutions as right or wrong (default: the first of "
-        f"{', '.join(MARK_COLUMNS)} in the input)",
-        metavar="NAME",
-    )
-    answers: AnswerRule = option(
-        "reference",
-        "drop solutions with a wrong answer, by marks or reference answers (reference), or else by "
-        "the most frequent answer (majority); any keeps all",
-    )
-    keep_wrong: bool = option(
-        False, "keep solutions with a wrong final answer; they are still counted"
-    )
-    soundness: Soundness = option(
-        "off",
-        "drop solutions that admit a mistake, retract a result or fit values (rules), or whose "
-        "argument the judge rejects (llm); off only counts what the rules find",
-    )
-    answer_column: str | None = option(
-        None,
-        "column with the reference answer (default: the first of "
-        f"{', '.join(ANSWER_COLUMNS)} in the input)",
-        metavar="NAME",
-    )
-    answer_pattern: str | None = option(
-        None,
-        "regular expression for the final answer, tried before the built-in rules: its last match "
-        "is the answer, or the first group of it (docs/grading.md)",
-        metavar="REGEX",
-    )
-    decisions: str | None = option(
-        None,
-        "decisions saved from the page of rpd report: drop rejected solutions, choose kept ones "
-        "first",
-        metavar="FILE",
-    )
-    student: str | None = option(
-        None,
-        "the model to be trained, hf:MODEL: drop the solutions of each problem that surprise it "
-        "most, and choose among the others",
-        metavar="SPEC",
-    )
-    student_share: float = option(
-        0.5, "share of a problem's solutions that the student drops", metavar="SHARE"
-    )
-    filters: tuple[str, ...] = option(
-        (), "apply a filter of another package (repeatable)", name="filter", metavar="NAME[=VALUE]"
-    )
-
-    def __post_init__(self) -> None:
-        for name, rule in (("soundness", Soundness), ("answers", AnswerRule)):
-            value, known = getattr(self, name), get_args(rule)
-            if value not in known:
-                choices = ", ".join(known)
-                raise InputError(f"{{{name}}} is {value!r}; use one of {choices}", option=name)
-        check_least(1, self, "max_mean_tokens", "min_solutions")
-        check_least(0, self, "min_strategies")
-        if self.near_duplicate is not None and not 0 < self.near_duplicate <= 1:
-            raise InputError(
-                f"{{near_duplicate}} must be in (0, 1], got {self.near_duplicate}",
-                option="near_duplicate",
-            )
-        try:
-            re.compile(self.answer_pattern or "")
-        except re.error as error:
-            raise InputError(
-                f"{{answer_pattern}} is not a regular expression: {error}", option="answer_pattern"
-            ) from error
-        if not 0 <= self.student_share < 1:
-            raise InputError(
-                f"{{student_share}} must be in [0, 1), got {self.student_share}",
-                option="student_share",
-            )
-        if self.student is not None:
-            naturalness.check_student(self.student)
-        for text in self.filters:
-            FILTERS.find(text.partition("=")[0])
-
-    @classmethod
-    def paper(cls) -> FilterConfig:
-        """The filters of App. C.1; the paper looks at no answer."""
-        return cls(max_mean_tokens=14_000, min_solutions=10, require_complete=True, answers="any")
 
 
 @dataclass(frozen=True)
@@ -236,11 +98,11 @@ def filter_problem(
     answers = answers or marked_only(problem, config.correct_column)
     left = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
-    for drop in _turned_on(config):
-        drops |= drop(
-            Candidates(problem, left, num_tokens, count_tokens, answers, unfinished, unsound)
-        )
-        left = tuple(index for index in left if index not in drops)
+    candidates = Candidates(problem, left, num_tokens, count_tokens, answers, unfinished, unsound)
+    for turned_on, drop in OURS:
+        if turned_on(config):
+            drops |= drop(replace(candidates, left=left), config)
+            left = tuple(index for index in left if index not in drops)
     few, least = Reason.TOO_FEW_SOLUTIONS, config.min_solutions
     enough = len(left) >= least
     # The latter: of a solution that goes for no reason of its own.
@@ -252,48 +114,14 @@ def filter_problem(
     return Filtered((), reasons, details, num_tokens, few, detail)
 
 
-def _turned_on(config: FilterConfig) -> list[Callable[[Candidates], Drops]]:
-    """The filters of the options, in order."""
-    filters: list[Callable[[Candidates], Drops]] = []
-    if config.decisions is not None:
-        filters.append(partial(rejected_by_hand, decisions=config.decisions))
-    if config.only_correct:
-        filters.append(
-            partial(
-                incorrect, correct_column=config.correct_column, answer_column=config.answer_column
-            )
-        )
-    if config.answers != "any" and not config.keep_wrong:
-        filters.append(partial(wrong_answers, answers=config.answers))
-    if config.soundness == "rules":
-        filters.append(soundness.floundering)
-    if config.require_complete:
-        filters.append(partial(completeness.unfinished, answer_column=config.answer_column))
-    if config.drop_duplicates:
-        filters.append(duplicates)
-    if config.near_duplicate is not None:
-        filters.append(partial(near_duplicates, near_duplicate=config.near_duplicate))
-    filters += [partial(_of_another_package, text=text) for text in config.filters]
-    if config.student is not None:
-        filters.append(
-            partial(
-                naturalness.unnatural,
-                student=config.student,
-                share=config.student_share,
-                least=config.min_solutions,
-            )
-        )
-    return [*filters, soundness.unsound] if config.soundness == "llm" else filters
-
-
-def rejected_by_hand(candidates: Candidates, decisions: str) -> Drops:
+def rejected_by_hand(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out the solutions that a person rejected in a file of decisions."""
-    why = (Reason.REJECTED_BY_HAND, f"{Path(decisions).name} rejects it.")
-    rejected = decided(decisions, candidates.problem, REJECT)
+    why = (Reason.REJECTED_BY_HAND, f"{Path(config.decisions or '').name} rejects it.")
+    rejected = decided(config.decisions or "", candidates.problem, REJECT)
     return {index: why for index in rejected if index in candidates.left}
 
 
-def duplicates(candidates: Candidates) -> Drops:
+def duplicates(candidates: Candidates, _: FilterConfig) -> Drops:
     """Leave out copies of an earlier solution; white space is ignored."""
     first: dict[str, int] = {}
     drops = {}
@@ -305,15 +133,16 @@ def duplicates(candidates: Candidates) -> Drops:
     return drops
 
 
-def near_duplicates(candidates: Candidates, near_duplicate: float) -> Drops:
+def near_duplicates(candidates: Candidates, config: FilterConfig) -> Drops:
     """Leave out solutions whose shingles are this similar to those of an earlier one that stays."""
+    least = config.near_duplicate or 1
     earlier: dict[int, frozenset[tuple[str, ...]]] = {}
     drops = {}
     for index in candidates.left:
         mine = shingles(candidates.problem.solutions[index])
         for other, theirs in earlier.items():
             similarity = len(mine & theirs) / len(mine | theirs)
-            if similarity >= near_duplicate:
+            if similarity >= least:
                 shares = f"It shares {similarity:.0%} of its 5-word shingles with solution {other}."
                 drops[index] = (Reason.NEAR_DUPLICATE, shares)
                 break
@@ -334,16 +163,37 @@ def shingles(text: str, size: int = 5) -> frozenset[tuple[str, ...]]:
     return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
 
 
-def _of_another_package(candidates: Candidates, text: str) -> Drops:
-    name, _, value = text.partition("=")
-    what, function = f"the filter {text!r}", FILTERS.find(name).function
-    with border(what, function):
-        drops = dict(function(candidates, value))
-    for index, entry in drops.items():
-        texts = isinstance(entry, tuple) and [isinstance(part, str) for part in entry]
-        if index not in candidates.left or texts != [True, True]:
-            raise PluginError(
-                f"{what} returned {index!r}: {entry!r}; it must return indices of candidates.left "
-                "with a reason and a line each"
-            )
+def of_other_packages(candidates: Candidates, config: FilterConfig) -> Drops:
+    """Apply filters of other packages, each to what the ones before it left."""
+    drops: dict[int, tuple[str, str]] = {}
+    for text in config.filters:
+        name, _, value = text.partition("=")
+        what, function = f"the filter {text!r}", FILTERS.find(name).function
+        left = tuple(index for index in candidates.left if index not in drops)
+        with border(what, function):
+            its = dict(function(replace(candidates, left=left), value))
+        for index, entry in its.items():
+            if index not in left or not isinstance(entry, tuple) or len(entry) != 2:
+                raise PluginError(
+                    f"{what} returned {index!r}: {entry!r}; it must return indices of "
+                    "candidates.left with a reason and a line each"
+                )
+        drops |= its
     return drops
+
+
+# Our filters in their order, and when they are turned on.
+OURS: tuple[
+    tuple[Callable[[FilterConfig], object], Callable[[Candidates, FilterConfig], Drops]], ...
+] = (
+    (lambda config: config.decisions, rejected_by_hand),
+    (lambda config: config.only_correct, incorrect),
+    (lambda config: config.answers != "any" and not config.keep_wrong, wrong_answers),
+    (lambda config: config.soundness == "rules", soundness.floundering),
+    (lambda config: config.require_complete, completeness.unfinished),
+    (lambda config: config.drop_duplicates, duplicates),
+    (lambda config: config.near_duplicate, near_duplicates),
+    (lambda config: config.filters, of_other_packages),
+    (lambda config: config.student, naturalness.unnatural),
+    (lambda config: config.soundness == "llm", soundness.unsound),
+)

@@ -79,7 +79,7 @@ def argument_of(solution: str) -> str:
     return (after if closed and after.strip() else solution).strip()
 
 
-def floundering(candidates: Candidates) -> Drops:
+def floundering(candidates: Candidates, _: object) -> Drops:
     """Leave out solutions with signs of floundering."""
     drops: dict[int, tuple[str, str]] = {}
     for index in candidates.left:
@@ -89,7 +89,7 @@ def floundering(candidates: Candidates) -> Drops:
     return drops
 
 
-def unsound(candidates: Candidates) -> Drops:
+def unsound(candidates: Candidates, _: object) -> Drops:
     """Leave out solutions whose argument has failed by a judge."""
     if candidates.unsound is None:
         raise InputError(

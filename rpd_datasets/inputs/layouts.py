@@ -27,6 +27,7 @@ from rpd_datasets.messages import (
     identity_of,
     is_plain,
     make_trajectory,
+    messages_of,
     prompt_text,
     role_of,
     solution_text,
@@ -100,9 +101,19 @@ class RowLayout:
                         raise PluginError(f"{what} returned a {type(item).__name__}")
                     if not all(isinstance(text, str) for text in texts):
                         raise PluginError(f"{what} returned a Problem with other than texts")
+        except _Unusable as bad:
+            return [Rejected("read", bad.reason, row.place, str(bad), bad.problem)]
         except PluginError as error:
-            return [_rejected(row, (Reason.PLUGIN_FAILED, str(error)))]
+            return [Rejected("read", Reason.PLUGIN_FAILED, row.place, str(error))]
         return items
+
+
+class _Unusable(InputError):
+    """Why a row has no problem with solutions."""
+
+    def __init__(self, reason: Reason, detail: str, problem: str | None = None) -> None:
+        super().__init__(detail)
+        self.reason, self.problem = reason, problem
 
 
 def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,148 +124,119 @@ def kept_names(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 def grouped_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     """Take apart a row with a problem and a list of solutions: first rejects, then the problem."""
-    if columns.problem not in row.values:
-        yield _rejected(row, _missing(columns.problem))
-        return
-    prompt, solutions = row.values[columns.problem], row.values.get(columns.solutions)
-    text, extra = _prompt_text(prompt), without(row.values, columns.problem, columns.solutions)
-    if bad := _bad_text(text, "problem") or _bad_extra(extra):
-        yield _rejected(row, bad)
-        return
-    if not isinstance(solutions, list) or not solutions:
-        yield _rejected(row, _bad_list(row.values, columns.solutions), text)
-        return
-    if any(ends := [_field(solution, "finish_reason") for solution in solutions]):
+    prompt = _messages(_column(row, columns.problem), "user")
+    text, extra = (
+        _text(prompt, prompt_text),
+        without(row.values, columns.problem, columns.solutions),
+    )
+    _check_text(text, "problem")
+    _check_columns(extra)
+    replies = _column(row, columns.solutions, text)
+    if not isinstance(replies, list) or not replies:
+        raise _no_list(columns.solutions, replies, text)
+    ends = [reply.get("finish_reason") if isinstance(reply, dict) else None for reply in replies]
+    if any(ends):
         extra.setdefault("finish_reason", ends)
-    tools = extra.get("tools")
-    rows = [_trajectory(prompt, solution, tools) for solution in solutions]
-    solutions = [
-        solution_text(whole["completion"]) if whole else reply_text(solution)
-        for whole, solution in zip(rows, solutions, strict=True)
-    ]
-    if any(rows):
+    wholes = [make_trajectory(prompt, _answers(reply), extra.get("tools")) for reply in replies]
+    solutions = tuple(_text(whole["completion"], solution_text) for whole in wholes)
+    identity = ""
+    if not all(map(is_plain, wholes)):
         extra = without(extra, "tools")
-        extra[TRAJECTORIES] = [whole and as_json(whole) for whole in rows]
+        extra[TRAJECTORIES] = [None if is_plain(whole) else as_json(whole) for whole in wholes]
+        identity = identity_of(prompt)
     # Solutions of other types are given up below; Problem only ever holds text.
-    whole = Problem(text, tuple(solutions), kept_names(extra), row.place, row.group)
-    if first := next(filter(None, rows), None):
-        whole = replace(whole, identity=identity_of(first["prompt"]))
+    problem = Problem(text, solutions, kept_names(extra), row.place, row.group, identity)
     usable = []
     for index, solution in enumerate(solutions):
-        if bad := _bad_text(solution, "solution"):
-            yield whole.rejected("read", *bad, solution_index=index)
-        else:
+        try:
+            _check_text(solution, "solution")
+            _check_unicode("conversation", wholes[index])
             usable.append(index)
+        except _Unusable as bad:
+            yield problem.rejected("read", bad.reason, str(bad), solution_index=index)
     if usable:
-        yield whole.take(usable) if len(usable) < len(solutions) else whole
+        yield problem.take(usable) if len(usable) < len(solutions) else problem
     else:
         detail = "None of its solutions can be used."
-        yield whole.rejected("read", Reason.NO_USABLE_SOLUTION, detail)
+        yield problem.rejected("read", Reason.NO_USABLE_SOLUTION, detail)
 
 
-def flat_row(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
+def flat_row(row: Row, columns: Columns) -> Iterator[Problem]:
     """Take apart a row with a problem and one solution."""
-    if columns.problem not in row.values:
-        yield _rejected(row, _missing(columns.problem))
-        return
     extra = without(row.values, columns.problem, columns.solution)
-    problem, solution = row.values[columns.problem], row.values.get(columns.solution)
-    whole = _trajectory(problem, solution, extra.get("tools"))
-    text = solution_text(whole["completion"]) if whole else reply_text(solution)
-    yield _one_solution(row, _prompt_text(problem), text, extra, whole)
+    prompt, reply = _column(row, columns.problem), row.values.get(columns.solution)
+    whole = make_trajectory(_messages(prompt, "user"), _answers(reply), extra.get("tools"))
+    yield _one_solution(row, whole, extra)
 
 
-def conversation_row(
-    row: Row, columns: Columns, turn: int | None = None
-) -> Iterator[Problem | Rejected]:
+def conversation_row(row: Row, columns: Columns, turn: int | None = None) -> Iterator[Problem]:
     """Take apart a row with messages, `{"from", "value"}` or `{"role", "content"}` each.
 
     The prompt ends before the model's first answer, and the solution is all up to its last one; or
     the solution is answer number `turn`, and the prompt everything before it.
     """
-    value = row.values.get(columns.conversations)
+    value = _column(row, columns.conversations)
     if not (messages := conversation(value)):
-        bad = _bad_list(row.values, columns.conversations)
-        if isinstance(value, list) and value:
-            odd = next((turn for turn in value if role_of(turn) is None), None)
-            bad = Reason.NOT_ONE_EXCHANGE, shorten(f"A turn has no role that is known: {odd}", 200)
-        yield _rejected(row, bad)
-        return
-    system = reply_text(row.values.get("system") or row.values.get("system_prompt"))
-    if isinstance(system, str) and system.strip() and messages[0]["role"] != "system":
-        messages.insert(0, {"role": "system", "content": system})
+        if not isinstance(value, list) or not value:
+            raise _no_list(columns.conversations, value)
+        odd = next((turn for turn in value if role_of(turn) is None), None)
+        detail = shorten(f"A turn has no role that is known: {odd}", 200)
+        raise _Unusable(Reason.NOT_ONE_EXCHANGE, detail)
+    extra = without(row.values, columns.conversations)
+    (system, *_) = _messages(extra.get("system") or extra.get("system_prompt"), "system")
+    if str(system["content"] or "").strip() and messages[0]["role"] != "system":
+        messages.insert(0, system)
     roles = [message["role"] for message in messages]
     answers = [at for at, role in enumerate(roles) if role == "assistant"]
-    if turn is None:
-        usable = [at for at in answers if "user" in roles[:at]]
-    else:
-        usable = [at for at in answers[turn - 1 : turn] if "user" in roles[:at]]
+    usable = [at for at in answers if "user" in roles[:at]]
+    if turn is not None:
+        usable = [at for at in answers[turn - 1 : turn] if at in usable]
     if not usable:
-        detail = (
-            f"Of {len(messages)} messages {len(answers)} are a model's; none is the answer wanted."
-        )
-        yield _rejected(row, (Reason.NOT_ONE_EXCHANGE, detail))
-        return
-    extra = without(row.values, columns.conversations)
-    if folder := _field(extra.get("metadata"), FOLDER):  # as in the traces of `datasets`
-        extra.setdefault(FOLDER, folder)
+        models = f"Of {len(messages)} messages {len(answers)} are a model's"
+        raise _Unusable(Reason.NOT_ONE_EXCHANGE, f"{models}; none is the answer wanted.")
+    metadata = extra.get("metadata")
+    if isinstance(metadata, dict) and FOLDER in metadata:  # as in the traces of `datasets`
+        extra.setdefault(FOLDER, metadata[FOLDER])
     prompt, completion = messages[: usable[0]], messages[usable[0] : usable[-1] + 1]
     whole = make_trajectory(prompt, completion, extra.get("tools") or extra.get("functions"))
-    problem = _text_or_content(prompt, prompt_text)
-    solution = _text_or_content(completion, solution_text)
-    ids = (str(row.values[name]) for name in PROBLEM_IDS if row.values.get(name) is not None)
-    group = next(ids, "") or task_of(prompt)
-    needed = group or not is_plain(whole)
-    yield _one_solution(row, problem, solution, extra, whole if needed else None, group)
+    ids = (str(extra[name]) for name in PROBLEM_IDS if extra.get(name) is not None)
+    yield _one_solution(row, whole, extra, next(ids, "") or task_of(prompt))
 
 
-def _text_or_content(turns: Sequence[Message], text: Callable[..., str]) -> Any:
+def _one_solution(row: Row, whole: Trajectory, extra: dict[str, Any], group: str = "") -> Problem:
+    prompt, completion = whole["prompt"], whole["completion"]
+    text, solution = _text(prompt, prompt_text), _text(completion, solution_text)
+    _check_text(text, "problem")
+    _check_columns({**extra, "messages": whole})
+    _check_text(solution, "solution", text)
+    identity = ""
+    if group or not is_plain(whole):
+        extra = {**without(extra, "tools"), TRAJECTORIES: as_json(whole)}
+        identity = group or identity_of(prompt)
+    return Problem(text, (solution,), kept_names(extra), row.place, identity=identity)
+
+
+def _messages(value: Any, role: str) -> list[Message]:
+    """A prompt or a reply as messages: of a text, its parts, turns, or a server's choice."""
+    value = value.get("message", value) if isinstance(value, dict) else value
+    if messages := conversation(value) or conversation([value]):
+        return messages
+    if isinstance(value, str):
+        return [{"role": role, "content": value}]
+    return messages_of({**(value if isinstance(value, dict) else {"content": value}), "role": role})
+
+
+def _answers(reply: Any) -> list[Message]:
+    """The messages of a reply, from the model's first one to its last."""
+    messages = _messages(reply, "assistant")
+    places = [at for at, message in enumerate(messages) if message["role"] == "assistant"]
+    return messages[places[0] : places[-1] + 1] if places else []
+
+
+def _text(messages: Sequence[Message], text: Callable[..., str]) -> Any:
     """The text of messages, or in its place the first content that is not text."""
-    odd = [turn["content"] for turn in turns if not isinstance(turn["content"], str)]
-    return odd[0] if odd else text(turns)
-
-
-def _trajectory(prompt: Any, reply: Any, tools: Any) -> Trajectory | None:
-    """A prompt and its reply as messages; `None` where the two texts say everything."""
-    before = conversation(prompt) or [{"role": "user", "content": reply_text(prompt)}]
-    message = reply.get("message", reply) if isinstance(reply, dict) else reply
-    after = conversation(message if isinstance(message, list) else [message])
-    if not after:
-        after = [{"role": "assistant", "content": reply_text(reply)}]
-    answers = [at for at, turn in enumerate(after) if turn["role"] == "assistant"]
-    after = after[answers[0] : answers[-1] + 1] if answers else []
-    if not answers or not all(isinstance(turn["content"], str) for turn in before + after):
-        return None
-    whole = make_trajectory(before, after, tools)
-    return None if is_plain(whole) else whole
-
-
-def _field(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
-
-
-def _prompt_text(value: Any) -> Any:
-    """The text of a prompt: of a text, or of messages."""
-    turns = conversation(value)
-    return _text_or_content(turns, prompt_text) if turns else reply_text(value)
-
-
-def reply_text(value: Any) -> Any:
-    """The text of a reply: a text, the model's last message, its parts, or a server's choice."""
-    if turns := as_turns(value):
-        return reply_text(next((t for t in reversed(turns) if role_of(t) == "assistant"), None))
-    if isinstance(value, list) and value and all(map(_is_part, value)):
-        texts = [reply_text(part) for part in value]
-        return "".join(texts) if all(isinstance(text, str) for text in texts) else value
-    for name in ("message", "text", "content", "value") if isinstance(value, dict) else ():
-        if name in value:
-            thoughts = value.get("reasoning_content") or value.get("reasoning")
-            return with_thoughts(thoughts, reply_text(value[name]))
-    return value
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, dict) and "role" not in value and "from" not in value
+    odd = [turn["content"] for turn in messages if not isinstance(turn["content"], str)]
+    return odd[0] if odd else text(messages)
 
 
 def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
@@ -266,8 +248,7 @@ def batch_items(row: Row, columns: Columns) -> Iterator[Problem | Rejected]:
     texts = reply.get("choices") or ([reply["output"]] if reply.get("output") else [])
     if not texts:
         why = shorten(str(error or reply.get("error") or response), 200)
-        yield _rejected(row, (Reason.MODEL_ERROR, f"The batch has no reply: {why}"))
-        return
+        raise _Unusable(Reason.MODEL_ERROR, f"The batch has no reply: {why}")
     values = {**without(row.values, "id", "response", "error"), columns.solutions: texts}
     yield from grouped_items(replace(row, values=values), columns)
 
@@ -277,70 +258,48 @@ def without(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in names}
 
 
-def _one_solution(
-    row: Row,
-    problem: Any,
-    solution: Any,
-    extra: dict[str, Any],
-    whole: Trajectory | None,
-    group: str = "",
-) -> Problem | Rejected:
-    if bad := _bad_text(problem, "problem") or _bad_extra({**extra, "messages": whole}):
-        return _rejected(row, bad)
-    if bad := _bad_text(solution, "solution"):
-        return _rejected(row, bad, problem)
-    identity = ""
-    if whole:
-        extra = {**without(extra, "tools"), TRAJECTORIES: as_json(whole)}
-        identity = group or identity_of(whole["prompt"])
-    return Problem(problem, (solution,), kept_names(extra), row.place, identity=identity)
+def _column(row: Row, name: str, problem: str | None = None) -> Any:
+    if name not in row.values:
+        raise _Unusable(Reason.MISSING_COLUMN, f"The row has no column {name!r}.", problem)
+    return row.values[name]
 
 
-def _rejected(row: Row, bad: tuple[Reason, str], problem: str | None = None) -> Rejected:
-    return Rejected("read", bad[0], row.place, bad[1], problem)
-
-
-def _missing(column: str) -> tuple[Reason, str]:
-    return Reason.MISSING_COLUMN, f"The row has no column {column!r}."
-
-
-def _bad_list(values: Mapping[str, Any], column: str) -> tuple[Reason, str]:
+def _no_list(column: str, value: Any, problem: str | None = None) -> _Unusable:
     """Why a column is not a list with entries."""
-    if column not in values:
-        return _missing(column)
-    if (value := values[column]) in (None, []):
-        reason = Reason.NULL_GROUP if value is None else Reason.EMPTY_GROUP
-        return reason, f"The column {column!r} is {'null' if value is None else 'empty'}."
-    return Reason.NOT_A_LIST, f"The column {column!r} is {type(value).__name__}, not a list."
-
-
-def _bad_text(value: Any, role: str) -> tuple[Reason, str] | None:
-    """Why a value cannot serve as a `"problem"` or a `"solution"`, and a line about it."""
+    reason, what = Reason.NOT_A_LIST, f"{type(value).__name__}, not a list"
     if value is None:
-        return Reason(f"null_{role}"), f"The {role} is null."
-    if not isinstance(value, str):
-        what = f"is {type(value).__name__}, not text"
-        if isinstance(value, list):
-            what = "has parts that are not text, such as an image or a call without a name"
-        return Reason(f"{role}_not_text"), f"The {role} {what}."
-    if not value.strip():
-        return Reason(f"empty_{role}"), f"The {role} is empty or blank."
-    return _not_unicode(role, value)
+        reason, what = Reason.NULL_GROUP, "null"
+    elif value == []:
+        reason, what = Reason.EMPTY_GROUP, "empty"
+    return _Unusable(reason, f"The column {column!r} is {what}.", problem)
 
 
-def _bad_extra(extra: Mapping[str, Any]) -> tuple[Reason, str] | None:
-    faults = (_not_unicode(f"column {name!a}", [name, extra[name]]) for name in extra)
-    return next(filter(None, faults), None)
+def _check_text(value: Any, role: str, problem: str | None = None) -> None:
+    """Refuse what cannot serve as a `"problem"` or a `"solution"`."""
+    reason, what = f"{role}_not_text", f"is {type(value).__name__}, not text"
+    if value is None:
+        reason, what = f"null_{role}", "is null"
+    elif isinstance(value, list):
+        what = "has parts that are not text, such as an image or a call without a name"
+    elif isinstance(value, str):
+        reason, what = f"empty_{role}", "is empty or blank"
+        if value.strip():
+            return _check_unicode(role, value, problem)
+    raise _Unusable(Reason(reason), f"The {role} {what}.", problem)
 
 
-def _not_unicode(what: str, value: Any) -> tuple[Reason, str] | None:
-    """Whether text in a value cannot be written as UTF-8, which Parquet and JSON need."""
+def _check_columns(extra: Mapping[str, Any]) -> None:
+    for name, value in extra.items():
+        _check_unicode(f"column {name!a}", [name, value])
+
+
+def _check_unicode(what: str, value: Any, problem: str | None = None) -> None:
+    """Refuse text that cannot be written as UTF-8, which Parquet and JSON need."""
     try:
         json.dumps(value, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError:
+    except UnicodeEncodeError as error:
         detail = f"The {what} holds half of a surrogate pair and cannot be written."
-        return Reason.NOT_UNICODE, detail
-    return None
+        raise _Unusable(Reason.NOT_UNICODE, detail, problem) from error
 
 
 def numbered_solutions(values: Values) -> Values:

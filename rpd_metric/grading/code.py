@@ -116,7 +116,11 @@ def grade_program(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramR
     limits = sandbox.limits
     if isinstance(task, FunctionTask):
         code = extract_code(completion, task.entry_point)
-        program = candidate_source(_function_program(task, code), task.entry_point)
+        # A continuation of the prompt ends where something else begins at the left margin. A whole
+        # function comes after the prompt, whose imports and helpers it may need.
+        whole = _defines(code, task.entry_point)
+        body = f"\n{code}" if whole else _NEXT_TOPLEVEL.split(code, maxsplit=1)[0]
+        program = candidate_source(task.prompt + body, task.entry_point)
         tested: dict[str, Any] = asdict(task)
     elif not task.tests:
         raise InputError("a task without tests would be passed by any program")
@@ -133,7 +137,7 @@ def grade_program(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramR
         limits = replace(limits, seconds=seconds, memory=task.memory or limits.memory)
     if not code.strip():
         return ProgramResult.ERROR
-    outcome = sandbox.run_pair(checker_source(), program, json.dumps(tested), limits)
+    outcome = sandbox.run(checker_source(), json.dumps(tested), limits=limits, untrusted=program)
     if outcome.end == "timed_out" or outcome.returncode == checker.TIMED_OUT:
         return ProgramResult.TIMED_OUT
     if outcome.returncode == checker.NO_TASK:
@@ -143,16 +147,6 @@ def grade_program(task: CodeTask, completion: str, sandbox: Sandbox) -> ProgramR
         return ProgramResult.ERROR
     passed = outcome.end == "exited" and outcome.returncode == checker.PASSED
     return ProgramResult.PASSED if passed else ProgramResult.FAILED
-
-
-def _function_program(task: FunctionTask, code: str) -> str:
-    """Prompt and function."""
-    if _defines(code, task.entry_point):
-        # After the whole prompt, whose imports and helpers it may need.
-        return f"{task.prompt}\n{code}"
-    # A continuation of the prompt ends where something else begins at the left margin.
-    after = _NEXT_TOPLEVEL.search(code)
-    return task.prompt + (code[: after.start()] if after else code)
 
 
 def _defines(code: str, name: str) -> bool:

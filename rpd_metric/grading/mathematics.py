@@ -88,10 +88,15 @@ class Grader(contextlib.AbstractContextManager["Grader"]):
 
     def verdict(self, gold: str | int | float, response: str) -> Verdict:
         """Grade one row; several threads may call it, each of which takes a process."""
-        references, candidates = _answers(gold, response)
-        if not candidates:
-            return Verdict.NO_ANSWER
-        return self.compare(references, candidates)
+        if isinstance(gold, float) and gold.is_integer():
+            gold = int(gold)
+        if not isinstance(response, str) or not str(gold).strip():
+            raise InputError(
+                "a row is (reference answer, response text), the reference not empty; "
+                f"got ({gold!r}, {type(response).__name__})"
+            )
+        answer = readable(final_answer(response) or "")
+        return self.compare(readable(str(gold)), answer) if answer else Verdict.NO_ANSWER
 
     def compare(self, gold: str, answer: str) -> Verdict:
         """The verdict on two [`~rpd_metric.grading.answers.readable`] answers."""
@@ -135,7 +140,11 @@ class _Worker:
     def compare(self, gold: str, answer: str, seconds: float) -> Verdict | None:
         """The verdict, or `None` where the process came to its end or has to be brought to it."""
         if not self._started and self._line(_START_SECONDS) != "ready":
-            raise RuntimeError(f"a grading process did not start:\n{self._stderr()}")
+            self.process.kill()
+            self.process.wait()
+            self._errors.seek(0)
+            errors = self._errors.read().decode(errors="replace")[-2000:]
+            raise RuntimeError(f"a grading process did not start:\n{errors}")
         self._started = True
         assert self.process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has died: there will be no line
@@ -150,27 +159,8 @@ class _Worker:
         ready, _, _ = select.select([self.process.stdout], [], [], seconds)
         return self.process.stdout.readline().decode().strip() if ready else ""
 
-    def _stderr(self) -> str:
-        self.process.kill()
-        self.process.wait()
-        self._errors.seek(0)
-        return self._errors.read().decode(errors="replace")[-2000:]
-
     def end(self) -> None:
         """End the process, whatever it is doing."""
         self.process.kill()
         with contextlib.suppress(BrokenPipeError), self._errors, self.process:
             pass  # waits for it and closes its pipes
-
-
-def _answers(gold: str | int | float, response: str) -> tuple[str, str]:
-    """The reference and the response's answer as they are compared; none is empty."""
-    if isinstance(gold, float) and gold.is_integer():
-        gold = int(gold)
-    reference = str(gold)
-    if not isinstance(response, str) or not reference.strip():
-        raise InputError(
-            "a row is (reference answer, response text), the reference not empty; "
-            f"got ({gold!r}, {type(response).__name__})"
-        )
-    return readable(reference), readable(final_answer(response) or "")

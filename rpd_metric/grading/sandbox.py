@@ -35,7 +35,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Literal
@@ -53,7 +53,6 @@ from rpd_metric.grading.isolation import (
 )
 
 End = Literal["exited", "timed_out", "output_limit"]
-_Streams = tuple[int, int, int]  # standard input, output and error
 
 
 @dataclass(frozen=True)
@@ -91,67 +90,73 @@ class Sandbox:
                 raise SandboxError(f"a trivial program failed under {self.limits}: {problem}")
             raise SandboxError(advice(problem))
 
-    def run(self, program: str, stdin: str = "") -> Outcome:
-        """Run Python source as a script."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(_turn())
-            streams = stack.enter_context(_files(stdin))
-            running = stack.enter_context(self._started(program, self.limits, streams))
-            return running.outcome(self.limits, streams)
+    def run(
+        self,
+        program: str,
+        stdin: str = "",
+        *,
+        limits: Limits | None = None,
+        untrusted: str | None = None,
+    ) -> Outcome:
+        """Run Python source as a script, and maybe an `untrusted` one that it talks to.
 
-    def run_pair(self, trusted: str, untrusted: str, stdin: str, limits: Limits) -> Outcome:
-        """Run two programs that talk to each other, each in a sandbox of its own.
-
-        Two pipes are all they share: standard input and output of the untrusted one; the trusted
-        one gets the numbers of its ends as arguments, and `stdin`. When it ends, the other is
-        ended; its outcome is returned. `limits` replace the sandbox's own for both.
+        That one has a sandbox of its own. Two pipes are all that they share: its standard input and
+        output; the first program gets the numbers of its ends as arguments. When that ends, the
+        other is ended. `limits` replace the sandbox's own for both.
         """
+        limits = limits or self.limits
         with contextlib.ExitStack() as stack:
             stack.enter_context(_turn())
-            streams = stack.enter_context(_files(stdin))
+            streams = tuple(_file(content, stack) for content in (stdin, "", ""))
             with contextlib.ExitStack() as ends:
-                to_untrusted, from_trusted = _pipe(ends, ends)
-                to_trusted, from_untrusted = _pipe(ends, ends)
-                pipes = (to_trusted, from_trusted)
-                running = stack.enter_context(self._started(trusted, limits, streams, pipes))
-                between = (to_untrusted, from_untrusted, _file("", stack))
-                stack.enter_context(self._started(untrusted, limits, between))
+                pipes: tuple[int, ...] = ()
+                if untrusted is not None:
+                    to_untrusted, from_trusted = _pipe(ends, ends)
+                    to_trusted, from_untrusted = _pipe(ends, ends)
+                    pipes = (to_trusted, from_trusted)
+                running = self._start(program, limits, streams, pipes)
+                stack.callback(running.end)
+                if untrusted is not None:
+                    between = (to_untrusted, from_untrusted, _file("", stack))
+                    stack.callback(self._start(untrusted, limits, between).end)
             return running.outcome(limits, streams)
 
-    @contextlib.contextmanager
-    def _started(
-        self, program: str, limits: Limits, streams: _Streams, pipes: tuple[int, ...] = ()
-    ) -> Iterator[_Running]:
-        """A program that runs until the context is left; the numbers of `pipes` are arguments."""
-        with contextlib.ExitStack() as stack:
-            numbers = map(str, pipes)
-            if self.unsafe:
-                # No file, which would be left behind where this process is killed.
-                source = _file(program, stack)
-                command = limited(self._tools, f"/proc/self/fd/{source}", limits, isolated=False)
-                folder = tempfile.gettempdir()
-                passed = (source, *pipes)
-                running = _Running(_spawn([*command, *numbers], folder, passed, streams))
-            else:
-                command = limited(self._tools, PROGRAM, limits, isolated=True)
-                running = self._isolated(program, [*command, *numbers], streams, pipes)
-            stack.callback(running.end)
-            yield running
-
-    def _isolated(
-        self, program: str, command: list[str], streams: _Streams, pipes: tuple[int, ...]
+    def _start(
+        self, program: str, limits: Limits, streams: Sequence[int], pipes: tuple[int, ...] = ()
     ) -> _Running:
-        """Start a program in its sandbox, held back until we hold its first process."""
+        """Start a program with the numbers of `pipes` as arguments, isolated but for `unsafe`.
+
+        In its sandbox it is held back until we hold its first process.
+        """
         with contextlib.ExitStack() as ours:
             with contextlib.ExitStack() as theirs:
-                reading, info = _pipe(ours, theirs)
-                block, go = _pipe(theirs, ours)
                 source = _file(program, theirs)
-                calls = _file(system_call_filter(os.uname().machine), theirs)
-                ends = {"source": source, "info": info, "block": block, "calls": calls}
-                sandboxed = isolation(self._tools, disk=self.limits.disk, **ends)
-                passed = (*ends.values(), *pipes)
-                process = _spawn([*sandboxed, *command], "/", passed, streams)
+                if self.unsafe:
+                    # No file, which would be left behind where this process is killed.
+                    command = limited(
+                        self._tools, f"/proc/self/fd/{source}", limits, isolated=False
+                    )
+                    folder, passed = tempfile.gettempdir(), (source, *pipes)
+                else:
+                    reading, info = _pipe(ours, theirs)
+                    block, go = _pipe(theirs, ours)
+                    calls = _file(system_call_filter(os.uname().machine), theirs)
+                    ends = {"source": source, "info": info, "block": block, "calls": calls}
+                    command = isolation(self._tools, disk=self.limits.disk, **ends)
+                    command += limited(self._tools, PROGRAM, limits, isolated=True)
+                    folder, passed = "/", (*ends.values(), *pipes)
+                process = subprocess.Popen(
+                    [*command, *map(str, pipes)],
+                    stdin=streams[0],
+                    stdout=streams[1],
+                    stderr=streams[2],
+                    env=ENVIRONMENT,
+                    cwd=folder,
+                    pass_fds=passed,
+                    start_new_session=True,
+                )
+            if self.unsafe:
+                return _Running(process)
             with open(reading, "rb", closefd=False) as pipe:
                 status = pipe.read()
             if not status:
@@ -184,7 +189,7 @@ class _Running:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
-    def outcome(self, limits: Limits, streams: _Streams) -> Outcome:
+    def outcome(self, limits: Limits, streams: Sequence[int]) -> Outcome:
         """See the program to its end. It is over with the first process, orphans or not."""
         exited = os.pidfd_open(self.process.pid)
         ready, _, _ = select.select([exited], [], [], limits.seconds)
@@ -201,22 +206,6 @@ class _Running:
             _text(streams[1], limits.output),
             _text(streams[2], max(0, limits.output - written[0])),
         )
-
-
-def _spawn(
-    command: list[str], cwd: str, pass_fds: tuple[int, ...], streams: _Streams
-) -> subprocess.Popen[bytes]:
-    stdin, stdout, stderr = streams
-    return subprocess.Popen(
-        command,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        env=ENVIRONMENT,
-        cwd=cwd,
-        pass_fds=pass_fds,
-        start_new_session=True,
-    )
 
 
 def _pipe(reads: contextlib.ExitStack, writes: contextlib.ExitStack) -> tuple[int, int]:
@@ -253,13 +242,6 @@ def _file(content: str | bytes, stack: contextlib.ExitStack) -> int:
         file.write(encoded)
         file.seek(0)
     return number
-
-
-@contextlib.contextmanager
-def _files(stdin: str) -> Iterator[_Streams]:
-    """Standard input, output and error as files in memory: no pipe that anybody has to serve."""
-    with contextlib.ExitStack() as stack:
-        yield _file(stdin, stack), _file("", stack), _file("", stack)
 
 
 def _text(file: int, limit: int) -> str:

@@ -132,7 +132,7 @@ class EmbeddingServer:
                             embeddings: list[Any] = await client(sendable)
                             return embeddings
                     except TimeoutError:
-                        raise timeout_error(client.address, f"{self._timeout:g} s") from None
+                        raise timeout_error(client.address, self._timeout) from None
             except ServerError as error:
                 failed[error.reason] += 1
                 if not RETRIES.repeats(error, failed):

@@ -58,7 +58,7 @@ def get_json(address: Address, path: str) -> Any:
     try:
         return read_json(run(get()))
     except TimeoutError:
-        raise timeout_error(address, f"{PAGE_SECONDS:g} s") from None
+        raise timeout_error(address, PAGE_SECONDS) from None
     except ServerError as error:
         if error.status not in (404, 405):
             raise
@@ -101,7 +101,12 @@ async def _exchange(
             async with aclosing(await client.send(request, stream=True)) as response:
                 body = await _read(address, response, most)
         except httpx.HTTPError as error:
-            raise transport_error(address, error) from None
+            name = address.hide(f"{type(error).__name__}: {error}".rstrip(": "))
+            fix = "Check that the server runs and the URL is right"
+            if address.url.startswith("https:") and "certificate" not in name:
+                fix += "; if it speaks plain HTTP, write http://"
+            message = f"no reply from {address.url} ({name}). {fix}."
+            raise ServerError(message, kind="connection") from None
         if response.is_error:
             raise http_error(address, response, body)
         onward = response.next_request
@@ -197,22 +202,11 @@ def _message(body: str) -> str:
     return message if isinstance(message, str) else body
 
 
-def transport_error(address: Address, error: httpx.HTTPError) -> ServerError:
-    """The `ServerError` for a request that got no complete reply."""
-    name = address.hide(f"{type(error).__name__}: {error}".rstrip(": "))
-    timed_out = isinstance(error, httpx.TimeoutException)
-    if timed_out and not isinstance(error, httpx.ConnectTimeout):
-        return timeout_error(address, name)
-    fix = "Check that the server runs and the URL is right"
-    if address.url.startswith("https:") and "certificate" not in name:
-        fix += "; if it speaks plain HTTP, write http://"
-    return ServerError(f"no reply from {address.url} ({name}). {fix}.", kind="connection")
-
-
-def timeout_error(address: Address, detail: str) -> ServerError:
+def timeout_error(address: Address, seconds: float) -> ServerError:
     """The `ServerError` for a reply that did not come in time."""
-    fix = "Raise the timeout, or send fewer requests at once"
-    return ServerError(f"{address.url} did not answer in time ({detail}). {fix}.", kind="timeout")
+    fix = "Raise the timeout, or send fewer requests at once."
+    message = f"{address.url} did not answer in time ({seconds:g} s). {fix}"
+    return ServerError(message, kind="timeout")
 
 
 def protocol_error(address: Address, what: str) -> ServerError:

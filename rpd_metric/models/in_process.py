@@ -153,7 +153,7 @@ class InProcessChat:
 
     def _generate(
         self,
-        prompt: Sequence[int],
+        prompt: list[int],
         sampling: Sampling,
         ends: Sequence[int],
         given_up: threading.Event,
@@ -178,11 +178,14 @@ class InProcessChat:
             pad_token_id=ends[0] if ends else 0,
             **drawing,
         )
+        seed = secrets.randbits(32)
+        if sampling.seed is not None:  # requests on many problems share it
+            seed = zlib.crc32(repr((sampling.seed, prompt)).encode())
         device = self._model.device
         ids = torch.tensor([prompt], device=device)
         try:
             with torch.inference_mode(), torch.random.fork_rng([device] if ids.is_cuda else []):
-                torch.manual_seed(_seed(sampling.seed, prompt))
+                torch.manual_seed(seed)
                 sequences = self._model.generate(
                     input_ids=ids,
                     attention_mask=torch.ones_like(ids),
@@ -196,10 +199,3 @@ class InProcessChat:
             ) from error
         written: list[int] = sequences[0, len(prompt) :].tolist()
         return written
-
-
-def _seed(seed: int | None, prompt: Sequence[int]) -> int:
-    """What a reply is drawn by; the prompt, too, since requests on many problems share a seed."""
-    if seed is None:
-        return secrets.randbits(32)
-    return zlib.crc32(repr((seed, list(prompt))).encode())

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 from threading import Lock
 from typing import Any
 
@@ -32,6 +33,8 @@ MINILM_SHA256 = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
+# Encoders that need no sentence-transformers.
+PACKED = {"minilm": "rpd_metric.models.minilm:MiniLM", "taught": "rpd_metric.models.taught:Taught"}
 # A Hub that does not answer within so many seconds is not waited for.
 HUB_SECONDS = 5.0
 
@@ -68,15 +71,9 @@ class SentenceTransformerEmbedder:
 
                 accelerator = torch.accelerator.current_accelerator(check_available=True)
                 device = options.device or (accelerator.type if accelerator else "cpu")
-                if name == "taught":
-                    from rpd_metric.models.taught import Taught
-
-                    self._model: Any = Taught(Path(model_path), options.dtype)
-                    return
-                if name == "minilm" and device == "cpu":
-                    from rpd_metric.models.minilm import MiniLM
-
-                    self._model = MiniLM(Path(model_path), options.dtype)
+                if name == "taught" or (name, device) == ("minilm", "cpu"):
+                    packed = resolve_name(PACKED[name])
+                    self._model: Any = packed(Path(model_path), options.dtype)
                     return
                 from sentence_transformers import SentenceTransformer
 
@@ -96,7 +93,9 @@ class SentenceTransformerEmbedder:
         # Solutions to one problem repeat steps word for word: encode() would encode each anew.
         distinct = list(dict.fromkeys(texts))
         if not distinct:
-            return np.zeros((0, self.dimension), dtype=np.float32)
+            full = int(self._model.get_embedding_dimension())
+            width = min(full, self.options.truncate_dim or full)
+            return np.zeros((0, width), dtype=np.float32)
         # prompt="" because RPD compares like with like: a query prompt would tell the two
         # sides of a pair apart.
         with self._lock:
@@ -147,12 +146,6 @@ class SentenceTransformerEmbedder:
         vectors = np.empty((len(texts), encoded[0].shape[1]), dtype=np.float32)
         vectors[np.concatenate(places)] = np.concatenate(encoded)
         return vectors
-
-    @property
-    def dimension(self) -> int:
-        """Length of the vectors."""
-        full = int(self._model.get_embedding_dimension())
-        return min(full, self.options.truncate_dim or full)
 
 
 class _OneByOne:

@@ -67,6 +67,7 @@ class FakeTGI(LocalServer):
     Args:
         reply: Makes the text of a reply from the request's JSON.
         seconds: Time that one reply takes.
+        crowd: Nothing is answered before so many requests were in flight at once.
         faults: What goes wrong, in the order of arrival.
         finish_reason: As sent with every reply.
         info: Changes to the /info page, e.g. `{"max_concurrent_requests": 4}`.
@@ -81,6 +82,7 @@ class FakeTGI(LocalServer):
         *,
         reply: Callable[[dict[str, Any]], str] = lambda body: SUMMARY,
         seconds: float = 0.0,
+        crowd: int = 0,
         faults: Iterable[Fault | None] = (),
         finish_reason: str = "stop",
         info: Mapping[str, Any] | None = None,
@@ -92,6 +94,7 @@ class FakeTGI(LocalServer):
         super().__init__()
         self.reply = reply
         self.seconds = seconds
+        self.crowd = crowd
         self.faults = list(faults)
         self.finish_reason = finish_reason
         self.has_info = has_info
@@ -177,6 +180,8 @@ class FakeTGI(LocalServer):
         if fault is not None:
             return self._error(fault.code, fault.text, fault.headers)
         await asyncio.sleep(self.seconds)
+        while self.most_in_flight < self.crowd:
+            await asyncio.sleep(0.01)
         text = self.reply(body)
         prompt = sum(len(message["content"]) for message in body["messages"]) // 4
         choice = {

@@ -66,7 +66,9 @@ class LocalServer:
             self.app(), handler_cancellation=True, access_log=None, shutdown_timeout=0.01
         )
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True).start()
+        # A queue for all that connect at once: what it does not hold is tried again a second later.
+        place = {"host": "127.0.0.1", "port": self._port, "reuse_address": True, "backlog": 1024}
+        await web.TCPSite(self._runner, **place).start()
         self._port = self._runner.addresses[0][1]
 
     async def _stop(self) -> None:

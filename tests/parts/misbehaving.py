@@ -295,20 +295,20 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
     "other model": (lambda s, r: web.json_response(reply() | {"model": "other"}), DONE),
     "thinks until the limit": (
         lambda s, r: ok(None, "length", reasoning_content=THOUGHT),
-        r"none of the first 32 replies.*thought until the limit.*turn thinking off",
+        r"none of the first \d+ replies.*thought until the limit.*turn thinking off",
     ),
     "thoughts and no content": (
         lambda s, r: ok(None, "stop", reasoning_content=THOUGHT),
-        r"none of the first 32 replies.*turn thinking off, or raise --max-tokens",
+        r"none of the first \d+ replies.*turn thinking off, or raise --max-tokens",
     ),
-    "empty content": (lambda s, r: ok(""), r"none of the first 32 replies.*--keep-going"),
+    "empty content": (lambda s, r: ok(""), r"none of the first \d+ replies.*--keep-going"),
     "prose": (
         lambda s, r: ok("I'd be glad to help."),
         r"of m could be used: \"I'd be glad to help",
     ),
     "cut at the limit": (
         lambda s, r: ok("### Analysis\nWe start", "length"),
-        r"none of the first 32 replies.*raise --max-tokens",
+        r"none of the first \d+ replies.*raise --max-tokens",
     ),
 }
 

@@ -10,7 +10,7 @@ from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.language import written_in
 from rpd_metric.distance.distances import TOGETHER
 
@@ -37,6 +37,8 @@ CHINESE = (
         *((text, "en") for text in ENGLISH),
         *((text, "de") for text in GERMAN),
         *((text, "zh") for text in CHINESE),
+        ("把两个数相加：12+8=20。答案是20。", "zh"),
+        ("逐个相加：1,3,6,10,15,21,28,36,45,55。答案：55", "zh"),
         ("$x = 4$, so 4.", ""),
         ("Here is how:\n```python\ndef total(n):\n    return n * (n + 1) // 2\n```", "program"),
     ],

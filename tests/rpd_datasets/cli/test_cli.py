@@ -132,13 +132,17 @@ def test_strategies_of_labelled_solutions_are_counted_where_problems_admit_sever
 
 def test_right_solutions_alone_are_scored_where_a_reference_tells(capsys, tmp_path):
     wrong = "Add the coefficients and halve their sum. The answer is 7."
-    file = write_rows(
-        tmp_path / "g.jsonl", [ROW | {"solutions": [GOOD, OTHER, wrong], "answer": "3"}]
-    )
-    for more, usable, by in (([], 2, "reference answers"), (["--all"], 3, None)):
-        assert main(["score", str(file), "--json", *more]) == 0
+    row = ROW | {"solutions": [GOOD, OTHER, wrong], "answer": "3", "risposta": "7"}
+    file = write_rows(tmp_path / "g.jsonl", [row])
+    for more, wrong_places, by in (
+        ([], [2], "reference answers"),
+        (["--answer-column", "risposta"], [1], "reference answers"),
+        (["--all"], [], None),
+    ):
+        assert main(["score", str(file), "--json", "--embedder", "static", *more]) == 0
         result = json.loads(capsys.readouterr().out)
-        assert (result["problems"][0]["usable"], result["right_by"]) == (usable, by)
+        places = [reject["solution_index"] for reject in result["left_out"]]
+        assert (places, result["right_by"]) == (wrong_places, by)
 
 
 def test_a_score_is_the_same_whichever_problem_comes_first(capsys, tmp_path):

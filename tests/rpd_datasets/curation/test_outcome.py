@@ -22,7 +22,7 @@ from rpd_datasets.curation.outcome import better_than_random, counts, outcome
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, evidence_of
 from rpd_datasets.filters.answer_checks import CHECKS
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration
@@ -108,7 +108,7 @@ def test_the_numbers_of_a_run_are_shown_in_lines():
     assert len(warned) == 4
     assert warned[0].endswith("9 of 12 summaries could be used. no_steps: empty")
     assert "wrong more often" in warned[1]
-    assert warned[3].startswith("2 of 12 answers could not be checked, e.g. 5 smoots. See --answer")
+    assert warned[3].startswith('2 of 12 answers could not be checked, e.g. "5 smoots". See')
     assert warned[2] == (
         "only 2 of 3 problems could be chosen; left out, each with its reason in rejects.jsonl: "
         "no_steps 3, duplicate 1 (--no-drop-duplicates)"

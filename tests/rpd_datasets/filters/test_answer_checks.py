@@ -9,7 +9,8 @@ import pytest
 from rpd_datasets.curation.folder import journal_key
 from rpd_datasets.filters import answer_checks
 from rpd_datasets.filters.answer_checks import AnswerChecker, reference_of, too_many_unchecked
-from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
+from rpd_datasets.filters.candidates import FilterConfig
+from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
@@ -144,7 +145,7 @@ def test_answers_that_could_not_be_checked_are_counted_shown_and_warned_of():
         *understood._correctness()
     ]
     assert understood._warning() == (
-        "2 of 3 answers could not be checked, e.g. 5 smoots, …Resultat final og slutt 5 cm. "
+        '2 of 3 answers could not be checked, e.g. "5 smoots", "…Resultat final og slutt 5 cm". '
         "See --answer-pattern and docs/grading.md"
     )
     # A pattern of the user's own names the answer of the second; the others go by the rules.

@@ -11,6 +11,7 @@ from parts.rows import write_rows
 from rpd_datasets.filters.answer_checks import AnswerChecker, marks_of, reference_of
 from rpd_datasets.inputs.layouts import (
     Columns,
+    RowLayout,
     conversation_row,
     find_layout,
     flat_row,
@@ -347,7 +348,7 @@ BAD = [
 
 @pytest.mark.parametrize(("read", "values", "reason"), BAD)
 def test_a_row_without_a_usable_problem_is_left_out(read, values, reason):
-    (item,) = read(row(**values), Columns())
+    (item,) = RowLayout("rows", read).items(row(**values), Columns())
     assert rejects([item]) == [(reason, None)]
     str(item.as_row()).encode("utf-8")  # what is said about it can itself be written
 

@@ -242,15 +242,9 @@ async def test_an_error_status_says_whether_and_when_to_come_back(form):
         assert len(server.requests) == len(codes), "each call is one attempt"
 
 
-@given(st.text(max_size=40))
-def test_retry_after_is_a_time_to_wait_or_nothing(text):
-    seconds = retry_after({"retry-after": text})
-    assert seconds is None or 0 <= seconds < 86_400 * 366
-
-
 def test_a_wait_of_many_years_is_not_taken_for_none():
-    waits = [retry_after({"retry-after": text}) for text in ("1e7", "1e9", "inf", "nan", "Mon, 1")]
-    assert waits == [1e7, 86_400 * 365, 86_400 * 365, None, None]
+    waits = [retry_after({"retry-after": text}) for text in ("1e7", "1e9", "inf", "-1", "nan", "M")]
+    assert waits == [1e7, 86_400 * 365, 86_400 * 365, 0, None, None]
 
 
 def test_an_address_with_https_of_a_server_without_is_told():
@@ -385,8 +379,9 @@ def test_no_reply_of_a_model_is_too_large():
 
 @both
 async def test_more_than_a_hundred_requests_are_in_flight_at_once(form):
-    with playing(form, info={"max_concurrent_requests": 400}, seconds=1.5) as server:
-        await ask(load_chat(spec(form, server)), *[request()] * 200)
+    with playing(form, info={"max_concurrent_requests": 400}, crowd=200) as server:
+        asked = ask(load_chat(spec(form, server)), *[request()] * 200)
+        await asyncio.wait_for(asked, 300)
         assert server.most_in_flight == 200
 
 
