@@ -139,17 +139,17 @@ class Runner:
         folder, warm = self.output / corner.name / START, split(corner.task, 0)["warm"]
         if folder.is_dir():
             return folder
-        how = WARMING[corner.start]
+        tuning = WARMING[corner.start]
         if corner.start == LITTLE:
             samples = first_solutions(drawn(task, warm[: scale.little], 1, shares, seed=1))
-            self._merge(make_smollm2(self.output / "model"), samples, folder, how)
+            self._merge(make_smollm2(self.output / "model"), samples, folder, tuning)
             return folder
         base = self.output / f"warmed-{corner.start}-{task}"
         if not base.is_dir():
             samples = warming_samples(
                 corner, warm, scale.some if corner.start == SOME else scale.warm
             )
-            self._merge(make_smollm2(self.output / "model"), samples, base, how)
+            self._merge(make_smollm2(self.output / "model"), samples, base, tuning)
         settling = drawn(task, warm[: scale.settle], 1, shares, seed=1)
         self._merge(base, first_solutions(settling), folder, SETTLING)
         return folder
