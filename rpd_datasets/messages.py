@@ -275,8 +275,8 @@ def prompt_text(prompt: Iterable[Message]) -> str:
 
 def identity_of(prompt: Sequence[Message]) -> str:
     """What prompts of one problem share beside their text; empty without a system prompt."""
-    told = [turn for turn in prompt if turn["role"] == "system" and not is_environment(turn)]
-    system = [turn["content"] for turn in told]
+    turns = [turn for turn in prompt if turn["role"] == "system" and not is_environment(turn)]
+    system = [turn["content"] for turn in turns]
     return "\n".join([*system, prompt_text(prompt)]) if system else ""
 
 
