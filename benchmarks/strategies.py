@@ -4,11 +4,12 @@
         [--picture OUT]
 
 On the labelled sets of `strategies.md`, with 95 % bootstrap intervals over problems: AUROC of
-pairs; how often three chosen solutions hold as many strategies as three can; how well problems with
-several strategies are ranked before the others; and the chance of another strategy by distance.
+pairs, also by kind of text; how often three chosen solutions hold as many strategies as three can;
+how well problems with several strategies are ranked before the others; how far a paraphrase moves a
+distance beside a change of method; and the chance of another strategy by distance.
 `groups` is what a capable reader answered to this project's prompt about the summaries, recorded
 once (`group_replies.jsonl`); the long traces lack it. `rpd_metric/distance/measured.json` has the
-first table and what `--write-curves` wrote, and the picture of `docs/distances.md` is what
+first table and what `--write-curves` wrote; the picture of `docs/distances.md` is what
 `--picture` did.
 """
 
@@ -22,7 +23,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,7 @@ TAUGHT = ("", "taught")
 # The parts of `taught` alone; no part of the product.
 ENCODER = ("", "taught without expressions")
 EXPRESSIONS = ("", "expressions")
+GROWTH = ("", "growth")
 # Sources of steps, and the distances that read them.
 METHODS: tuple[Method, ...] = (
     GROUPS,
@@ -98,10 +100,12 @@ METHODS: tuple[Method, ...] = (
     TAUGHT,
     ENCODER,
     EXPRESSIONS,
+    GROWTH,
     ("", "pieces"),
     ("", "raw"),
     ("extractive", "rpd"),
 )
+WITHOUT_STEPS = (TAUGHT, EXPRESSIONS, GROWTH, ("", "pieces"), ("extractive", "rpd"))
 CURVES: tuple[Method, ...] = (
     ("", "pieces"),
     ("LLM", "combined"),
@@ -109,6 +113,11 @@ CURVES: tuple[Method, ...] = (
     ("LLM", "rpd"),
     ("extractive", "rpd"),
 )
+
+
+def kind_of(row: dict[str, Any]) -> str:
+    """What a written row is: its kind, or its language where that is not English."""
+    return str(row.get("kind") if row.get("language") == "en" else row.get("language"))
 
 
 @dataclass(frozen=True)
@@ -128,8 +137,8 @@ def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
     labels = Labels.of(row)
     assert labels is not None, "every row needs strategy labels"
     problem, solutions = row["problem"], row["solutions"]
-    kinds = ("statement", "pieces", "methods", "text", *DISTANCES["taught"].reads)
-    matrices = {"": gather(kinds, problem, solutions, None, encoder)}
+    kinds = ("statement", "pieces", "methods", "text", *DISTANCES["growth"].reads)
+    matrices = {"": gather(kinds, problem, solutions, None, encoder, row=row)}
     summaries = run(ExtractiveSummarizer().summarize(problem, solutions))
     sources = {"extractive": [list(summary.steps) for summary in summaries]}
     if "steps" in row:
@@ -166,6 +175,7 @@ class Problems:
 
     def __init__(self, cases: Sequence[Case], replies: RecordedGroups, num_bootstrap: int) -> None:
         self.cases = cases
+        self.replies = replies
         self.weights = resamples(len(cases), num_bootstrap, 0)
         reader = StrategyReader(RecordedReader(replies))
         self.groups: list[Grouping] = []
@@ -176,8 +186,10 @@ class Problems:
         self.matrices = {
             method: [load_distance(method[1])(case.evidence[method[0]]) for case in cases]
             for method in METHODS
-            if method[0] in cases[0].evidence and method not in (ENCODER, EXPRESSIONS)
+            if method[0] in cases[0].evidence and method not in (ENCODER, EXPRESSIONS, GROWTH)
         }
+        if all("tests" in case.row for case in cases):
+            self.matrices[GROWTH] = [load_distance("growth")(case.evidence[""]) for case in cases]
         for part in (ENCODER, EXPRESSIONS):
             self.matrices[part] = [part_of_taught(part, case.evidence[""]) for case in cases]
         if self.groups:
@@ -214,6 +226,26 @@ class Problems:
         return {
             "pooled": pooled_auroc(wins, self.weights),
             "within": within_auroc(wins, self.weights),
+        }
+
+    def part(self, chosen: Callable[[dict[str, Any]], bool]) -> Problems:
+        """Those problems alone whose row is chosen."""
+        cases = [case for case in self.cases if chosen(case.row)]
+        return Problems(cases, self.replies, len(self.weights) - 1)
+
+    def paraphrases(self, method: Method) -> dict[str, Floats]:
+        """In problems with both, how far solutions of one strategy are apart beside those of two:
+        the share that is farther than the median of these, and the ratio of the means.
+        """
+        beyond, ratios = [], []
+        for distances, different in zip(*self.pairs(method), strict=True):
+            same, other = distances[~different], distances[different]
+            both = len(same) and len(other)
+            beyond.append(np.mean(same > np.median(other)) if both else np.nan)
+            ratios.append(same.mean() / other.mean() if both else np.nan)
+        return {
+            "beyond the median": weighted_mean(beyond, self.weights),
+            "ratio": weighted_mean(ratios, self.weights),
         }
 
     def triples(self, method: Method) -> dict[str, Floats]:
@@ -279,21 +311,19 @@ def print_figures(sets: Mapping[str, Problems], figure: str) -> None:
     print(markdown([gain for gain in gains if gain["distance"] != _name(STRATEGY)]), "\n")
 
 
-def print_without_steps(seventh: Problems, programs: Problems) -> None:
-    """AUROCs where no chat model wrote steps, those of programs in three readings."""
-    columns = [("held-back seventh", seventh, ""), ("programs", programs, "")]
-    columns += [
-        (f"programs, {languages}", programs, languages)
-        for languages in ("two languages", "one language")
-    ]
+def print_columns(
+    columns: Sequence[tuple[str, Problems, str]], methods: Sequence[Method], figure: str = "aurocs"
+) -> None:
+    """A figure of these methods on some sets, of programs maybe in one reading."""
     rows = []
-    for method in METHODS:
-        if method in programs.matrices:
-            row: dict[str, object] = {"distance": _name(method)}
-            for name, problems, reading in columns:
-                for measure, values in problems.aurocs(method, reading).items():
+    for method in methods:
+        row: dict[str, object] = {"distance": _name(method)}
+        for name, problems, reading in columns:
+            if method in problems.matrices:
+                read = (reading,) if reading else ()
+                for measure, values in getattr(problems, figure)(method, *read).items():
                     row[f"{name} {measure}"] = f"{estimate(values)}"
-            rows.append(row)
+        rows += [row] if len(row) > 1 else []
     print(f"{markdown(rows)}\n")
 
 
@@ -370,7 +400,7 @@ def draw(sets: Mapping[str, Problems], path: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    left_out = (GROUPS, ENCODER, EXPRESSIONS)
+    left_out = (GROUPS, ENCODER, EXPRESSIONS, GROWTH)
     drawn = [method for method in METHODS if method not in left_out]
     figure = Figure(figsize=(7.6, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -434,14 +464,30 @@ def main() -> None:
     print()
     for figure in ("aurocs", "triples", "ranking"):
         print_figures(shown, figure)
-    print_without_steps(
-        measured(held["held-back seventh"]), measured(read_lines(args.data / PROGRAMS))
-    )
+    seventh = measured(held["held-back seventh"])
+    programs = measured(read_lines(args.data / PROGRAMS))
+    columns = [("held-back seventh", seventh, ""), ("programs", programs, "")]
+    for languages in ("two languages", "one language"):
+        columns.append((f"programs, {languages}", programs, languages))
+    print_columns(columns, METHODS)
+    written = {"controlled": sets["controlled"], "held back": seventh}
+    for name, problems in written.items():
+        kinds = sorted({kind_of(case.row) for case in problems.cases})
+        parts = [
+            (kind, problems.part(lambda row, kind=kind: kind_of(row) == kind)) for kind in kinds
+        ]
+        print(f"By kind, {name}:\n")
+        print_columns(
+            [(f"{kind} ({len(part.cases)})", part, "") for kind, part in parts], WITHOUT_STEPS
+        )
+    print("Pairs of one strategy in other wordings beside pairs of two strategies:\n")
+    print_columns([(*item, "") for item in written.items()], METHODS, "paraphrases")
     if args.picture:
         draw(shown, args.picture)
     fitted = curves(sets, CURVES, args.embedder)
     # Of `taught` without what taught it.
     apart = {name: problems for name, problems in shown.items() if name != "train"}
+    apart["held back"] = seventh
     fitted += curves(apart, [TAUGHT], args.embedder)
     if args.write_curves:
         table = EvidenceTable(curves=tuple(fitted)).as_dict()

@@ -41,7 +41,7 @@ from rpd_metric.grading.custom import load_grader
 
 WARNING = (
     "the diversity reward is on. A policy can raise a diversity measure without solving anything "
-    "in another way (arXiv 2606.29985): watch diversity/rpd against diversity/wording, "
+    "in another way (arXiv 2606.29985): watch diversity/distance against diversity/wording, "
     "diversity/length and rewards/accuracy"
 )
 

@@ -15,7 +15,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import Curated, curate_dataset, load_curated
 from rpd_datasets.curation.mapping import rpd_curate
 from rpd_datasets.curation.run import RunOptions
-from rpd_datasets.filters.pipeline import Filter, FilterConfig
+from rpd_datasets.filters.candidates import Filter, FilterConfig
 from rpd_datasets.inputs.layouts import Columns, RowLayout, grouped_items
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.problem import Problem

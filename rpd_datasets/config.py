@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.options import choice_option, documented, model_option, option
 from rpd_datasets.selection.solutions import GREEDY, SELECTIONS, Selection
 from rpd_metric.distance.core import Ties

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rpd_datasets.config import CurationConfig
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 
 PAPER = CurationConfig.paper("", "")
 

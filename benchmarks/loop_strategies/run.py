@@ -32,8 +32,10 @@ from benchmarks.loop_strategies.arms import (
     ARMS,
     CHECKS,
     CORNERS,
+    LITTLE,
     PRIMARY_K,
     SETTLING,
+    SOME,
     START,
     TRIED,
     WARMING,
@@ -46,6 +48,7 @@ from benchmarks.loop_strategies.page import gate_sections, write_page
 from benchmarks.loop_strategies.task import (
     SKEWS,
     STRATEGIES,
+    WARMING_SHARES,
     by_strategy,
     drawn,
     factors,
@@ -92,7 +95,8 @@ class Runner:
         """
         path = self._path(corner, name, seed, tuned)
         if path.is_file():
-            if json.loads(path.read_text(encoding="utf-8"))["scale"] != vars(self.scale):
+            measured = json.loads(path.read_text(encoding="utf-8"))["scale"]
+            if Scale(**measured).of(corner.start) != self.scale.of(corner.start):
                 raise InputError(f"{path} is a result of another size; use another --results")
             return
         arm, base, began = ARMS[name], self.start(corner), time.monotonic()
@@ -135,16 +139,19 @@ class Runner:
         folder, warm = self.output / corner.name / START, split(corner.task, 0)["warm"]
         if folder.is_dir():
             return folder
-        if corner.start == ALL:
-            base = self.output / f"warmed-{task}"
-            if not base.is_dir():
-                samples = even_samples(task, warm, scale.warm)
-                self._merge(make_smollm2(self.output / "model"), samples, base, WARMING)
-            settling = drawn(task, warm[: scale.settle], 1, shares, seed=1)
-            self._merge(base, first_solutions(settling), folder, SETTLING)
-        else:
+        how = WARMING[corner.start]
+        if corner.start == LITTLE:
             samples = first_solutions(drawn(task, warm[: scale.little], 1, shares, seed=1))
-            self._merge(make_smollm2(self.output / "model"), samples, folder, WARMING)
+            self._merge(make_smollm2(self.output / "model"), samples, folder, how)
+            return folder
+        base = self.output / f"warmed-{corner.start}-{task}"
+        if not base.is_dir():
+            samples = warming_samples(
+                corner, warm, scale.some if corner.start == SOME else scale.warm
+            )
+            self._merge(make_smollm2(self.output / "model"), samples, base, how)
+        settling = drawn(task, warm[: scale.settle], 1, shares, seed=1)
+        self._merge(base, first_solutions(settling), folder, SETTLING)
         return folder
 
     def _merge(
@@ -288,15 +295,21 @@ def shares_of(corner: Corner) -> dict[str, float]:
     return dict(zip(STRATEGIES[corner.task], SKEWS[corner.skew], strict=True))
 
 
-def even_samples(task: str, ids: Sequence[str], number: int) -> list[tuple[str, str]]:
-    """Solutions of all strategies alike, on whichever problems each fits."""
-    rng, samples = random.Random(0), []
+def warming_samples(corner: Corner, ids: Sequence[str], number: int) -> list[tuple[str, str]]:
+    """Solutions of all strategies, on whichever problems each fits.
+
+    For a start that is to know `some`, as many of each; for one that is to know `all`, more of the
+    strategies that a model learns late.
+    """
+    rng, samples, task = random.Random(0), [], corner.task
     fits = {
         name: [id_ for id_ in ids if name in fitting(task, *factors(id_))]
         for name in STRATEGIES[task]
     }
-    for place in range(number):
-        name = STRATEGIES[task][place % len(fits)]
+    names = list(STRATEGIES[task] * number)[:number]
+    if corner.start == ALL:
+        names = rng.choices(STRATEGIES[task], WARMING_SHARES[task], k=number)
+    for name in names:
         id_ = rng.choice(fits[name])
         samples.append((story(id_), rng.choice(texts(task, id_, name))))
     return samples

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from rpd_datasets.config import METRICS, CurationConfig
 from rpd_datasets.curation.curated import check_input, check_models
 from rpd_datasets.curation.run import RunOptions
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
 from rpd_datasets.options import MANIFEST_FORMAT, add_options, options_from, read_options

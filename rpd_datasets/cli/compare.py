@@ -34,7 +34,7 @@ from rpd_datasets.curation.curated import check_models
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.summary import evidence_of
 from rpd_datasets.evaluation.results import Results, find_logs, read_results, read_solutions
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.language import kind_of, written_in

@@ -33,7 +33,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.filters.answer_checks import mark_column
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import check_page, read_curated, write_report
 from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line

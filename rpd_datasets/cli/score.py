@@ -25,7 +25,7 @@ from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all, score_of, uniform
 from rpd_datasets.curation.summary import evidence_of
 from rpd_datasets.filters.answer_checks import mark_column
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.rejects import Rejected

@@ -24,7 +24,7 @@ from rpd_datasets.curation.models import default_store
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.destination import check_output
 from rpd_datasets.filters.answer_checks import answer_column, mark_column
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.raw_rows import encode_values
 from rpd_datasets.problem import Problem
 from rpd_datasets.publish.publishable import NEEDED, REPLACED

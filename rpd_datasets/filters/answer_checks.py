@@ -15,9 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops
+from rpd_datasets.filters.candidates import (
+    ANSWER_COLUMNS,
+    MARK_COLUMNS,
+    AnswerCheck,
+    Candidates,
+    Drops,
+    FilterConfig,
+)
 from rpd_datasets.problem import Problem, each_solution
 from rpd_metric.errors import InputError, install_line
 from rpd_metric.grading.answers import Verdict, easy_verdict, final_answer, readable, tidy
@@ -25,18 +32,10 @@ from rpd_metric.grading.mathematics import Grader
 from rpd_metric.grading.quantities import settle
 from rpd_metric.reasons import Reason
 
-if TYPE_CHECKING:
-    from rpd_datasets.filters.pipeline import FilterConfig
-
 logger = logging.getLogger(__name__)
 
 UNCHECKED = "answers that take algebra to compare with the reference are not checked"
-AnswerRule = Literal["reference", "majority", "any"]
 
-# One mark for each solution; the first of these columns is used unless the options name another.
-MARK_COLUMNS = ("correct", "correctness_math_verify", "is_correct")
-# One answer for each problem.
-ANSWER_COLUMNS = ("reference_answer", "expected_answer", "final_answer", "ground_truth", "answer")
 # Values of these columns for problems without an answer to compare.
 NO_ANSWER = frozenset({"", "proof", "notfound", "not found", "na", "n/a", "none", "null"})
 # A longer reference is a solution: its own final answer counts.

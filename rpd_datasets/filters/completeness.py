@@ -13,18 +13,14 @@ refuse 9 % (1 %) of 559 published by people, and none of 288 in five languages.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from rpd_datasets.filters.answer_checks import reference_of
-from rpd_datasets.filters.candidates import Candidates, Drops
+from rpd_datasets.filters.candidates import Candidates, Drops, FilterConfig
 from rpd_datasets.problem import each_solution
 from rpd_datasets.tokens import text_tail
 from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.program import FENCE, fenced
-
-if TYPE_CHECKING:
-    from rpd_datasets.filters.pipeline import FilterConfig
 
 # Notes of a line or two were not cut and need not announce an answer.
 SHORT_TOKENS = 40

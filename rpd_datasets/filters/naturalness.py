@@ -8,24 +8,11 @@ surprising share is left out, so that diversity is chosen among what the model f
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from rpd_datasets.filters.candidates import Candidates, Drops
-from rpd_metric.errors import InputError
-from rpd_metric.models.kinds import chat_spec, load_chat
+from rpd_datasets.filters.candidates import Candidates, Drops, FilterConfig
+from rpd_metric.models.kinds import load_chat
 from rpd_metric.reasons import Reason
-
-if TYPE_CHECKING:
-    from rpd_datasets.filters.pipeline import FilterConfig
-
-
-def check_student(spec: str) -> None:
-    """Refuse a model whose chances cannot be read. Raises [`InputError`]."""
-    if chat_spec(spec).kind != "hf":
-        raise InputError(
-            f"{{student}} reads the chances of tokens in this process; use hf:MODEL, got {spec!r}",
-            option="student",
-        )
 
 
 def unnatural(candidates: Candidates, config: FilterConfig) -> Drops:

@@ -7,161 +7,27 @@ remain. A filter is a function from [`Candidates`] to the solutions to drop. Our
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
 
 from rpd_datasets.filters import completeness, naturalness, soundness
-from rpd_datasets.filters.answer_checks import (
-    ANSWER_COLUMNS,
-    MARK_COLUMNS,
-    AnswerRule,
-    incorrect,
-    marked_only,
-    wrong_answers,
+from rpd_datasets.filters.answer_checks import incorrect, marked_only, wrong_answers
+from rpd_datasets.filters.candidates import (
+    FILTERS,
+    AnswerCheck,
+    Candidates,
+    Drops,
+    FilterConfig,
+    Verdict,
 )
-from rpd_datasets.filters.candidates import AnswerCheck, Candidates, Drops, Verdict
-from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.selection.decisions import REJECT, decided
 from rpd_datasets.tokens import TokenCounter
-from rpd_metric.errors import InputError, PluginError, check_least
-from rpd_metric.plugins import Registry, border
+from rpd_metric.errors import PluginError
+from rpd_metric.plugins import border
 from rpd_metric.reasons import Reason
-
-Soundness = Literal["off", "rules", "llm"]
-
-
-@dataclass(frozen=True)
-class Filter:
-    """A filter of another package: from [`Candidates`] and the VALUE of `--filter NAME=VALUE`
-    (`""` without) to the solutions to drop, and why."""
-
-    function: Callable[[Candidates, str], Drops]
-    description: str
-
-
-FILTERS: Registry[Filter] = Registry("filter", Filter, {}, group="rpd.filters")
-
-
-@documented
-@dataclass(frozen=True)
-class FilterConfig:
-    """What is left out before scoring, see [`filter_problem`]."""
-
-    max_mean_tokens: int | None = option(
-        None, "drop problems whose solutions are longer on average (the paper: 14000)", metavar="N"
-    )
-    min_solutions: int = option(
-        2,
-        "drop problems with fewer usable solutions (default: the number of solutions to choose; "
-        "the paper: 10)",
-        metavar="N",
-    )
-    min_strategies: int = option(
-        0,
-        "drop problems whose solutions show fewer strategies, by labels of the input or as a chat "
-        "model sorts them (docs/statistics.md)",
-        metavar="N",
-    )
-    require_complete: bool = option(
-        True, "drop solutions that are cut off, loop, or lack the answer that a reference asks for"
-    )
-    drop_duplicates: bool = option(
-        True, "drop copies of an earlier solution; white space is ignored"
-    )
-    near_duplicate: float | None = option(
-        None,
-        "drop solutions that share this much of their 5-word shingles with an earlier one, e.g. "
-        "0.9",
-        metavar="SHARE",
-    )
-    only_correct: bool = option(
-        False, "keep only solutions that marks or the reference answer show to be right"
-    )
-    correct_column: str | None = option(
-        None,
-        "column that marks solutions as right or wrong (default: the first of "
-        f"{', '.join(MARK_COLUMNS)} in the input)",
-        metavar="NAME",
-    )
-    answers: AnswerRule = option(
-        "reference",
-        "drop solutions with a wrong answer, by marks or reference answers (reference), or else by "
-        "the most frequent answer (majority); any keeps all",
-    )
-    keep_wrong: bool = option(
-        False, "keep solutions with a wrong final answer; they are still counted"
-    )
-    soundness: Soundness = option(
-        "off",
-        "drop solutions that admit a mistake, retract a result or fit values (rules), or whose "
-        "argument the judge rejects (llm); off only counts what the rules find",
-    )
-    answer_column: str | None = option(
-        None,
-        "column with the reference answer (default: the first of "
-        f"{', '.join(ANSWER_COLUMNS)} in the input)",
-        metavar="NAME",
-    )
-    answer_pattern: str | None = option(
-        None,
-        "regular expression for the final answer, tried before the built-in rules: its last match "
-        "is the answer, or the first group of it (docs/grading.md)",
-        metavar="REGEX",
-    )
-    decisions: str | None = option(
-        None,
-        "decisions saved from the page of rpd report: drop rejected solutions, choose kept ones "
-        "first",
-        metavar="FILE",
-    )
-    student: str | None = option(
-        None,
-        "the model to be trained, hf:MODEL: drop the solutions of each problem that surprise it "
-        "most, and choose among the others",
-        metavar="SPEC",
-    )
-    student_share: float = option(
-        0.5, "share of a problem's solutions that the student drops", metavar="SHARE"
-    )
-    filters: tuple[str, ...] = option(
-        (), "apply a filter of another package (repeatable)", name="filter", metavar="NAME[=VALUE]"
-    )
-
-    def __post_init__(self) -> None:
-        for name, rule in (("soundness", Soundness), ("answers", AnswerRule)):
-            value, known = getattr(self, name), get_args(rule)
-            if value not in known:
-                choices = ", ".join(known)
-                raise InputError(f"{{{name}}} is {value!r}; use one of {choices}", option=name)
-        check_least(1, self, "max_mean_tokens", "min_solutions")
-        check_least(0, self, "min_strategies")
-        try:
-            re.compile(self.answer_pattern or "")
-        except re.error as error:
-            raise InputError(
-                f"{{answer_pattern}} is not a regular expression: {error}", option="answer_pattern"
-            ) from error
-        near, share = self.near_duplicate, self.student_share
-        for name, value, fits, bounds in (
-            ("near_duplicate", near, near is None or 0 < near <= 1, "(0, 1]"),
-            ("student_share", share, 0 <= share < 1, "[0, 1)"),
-        ):
-            if not fits:
-                raise InputError(f"{{{name}}} must be in {bounds}, got {value}", option=name)
-        if self.student is not None:
-            naturalness.check_student(self.student)
-        for text in self.filters:
-            FILTERS.find(text.partition("=")[0])
-
-    @classmethod
-    def paper(cls) -> FilterConfig:
-        """The filters of App. C.1; the paper looks at no answer."""
-        return cls(max_mean_tokens=14_000, min_solutions=10, require_complete=True, answers="any")
 
 
 @dataclass(frozen=True)

@@ -126,20 +126,30 @@ class ReinforcementOptions(CommonOptions):
     )
     accuracy_weight: float = _option(1.0, "weight of the accuracy reward")
     format_weight: float = _option(0.1, "weight of the format reward")
-    diversity_weight: float = _option(0.0, "weight of RPD among right answers; 0 is off")
+    diversity_weight: float = _option(
+        0.0, "weight of the mean distance among right answers; 0 is off"
+    )
     diversity_as: Literal["reward", "bonus", "rarity"] = _option(
         "reward",
         "diversity is a reward that the group scales with the others; a bonus, diversity_weight x "
-        "RPD, on the advantages of right completions after the scaling; or a weight on them "
+        "distance, on the advantages of right completions after the scaling; or a weight on them "
         "inverse to how many right completions use the same strategy (rarity; diversity_weight "
         "only has to be above 0)",
     )
-    watch_diversity: bool = _option(False, "log RPD among right completions without rewarding it")
-    strategy_threshold: float = _option(
-        0.425, "for rarity: largest mean distance within one strategy (docs/distances.md)"
+    watch_diversity: bool = _option(
+        False, "log the distance among right completions without rewarding it"
     )
-    summarizer: str = _option("extractive", "for diversity: makes the steps")
-    embedder: str = _option(default_embedder(), "for diversity: encodes the steps")
+    strategy_threshold: float | None = _option(
+        None,
+        "for rarity: largest mean distance within one strategy (default: the one that counts best "
+        "with the distance on labelled problems)",
+    )
+    summarizer: str = _option(
+        "extractive",
+        "for diversity, whose distance is the one that rpd curate uses with it: taught, or "
+        "strategy on a chat model's steps",
+    )
+    embedder: str = _option(default_embedder(), "for diversity: encodes steps, or pieces of text")
 
 
 class Recipe(NamedTuple):

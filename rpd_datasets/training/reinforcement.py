@@ -17,12 +17,15 @@ from rpd_datasets.filters.contamination import Contamination, words_of
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.inputs.source import InputSpec, open_rows
 from rpd_datasets.training.recipe import AIME_ID, ReinforcementOptions
-from rpd_datasets.training.reward_functions import AccuracyReward, DiversityReward, FormatReward
+from rpd_datasets.training.reward_functions import (
+    AccuracyReward,
+    DiversityReward,
+    FormatReward,
+    load_diversity,
+)
 from rpd_datasets.training.training_rows import with_prompt, without_contaminated
 from rpd_metric.errors import InputError, install_line
 from rpd_metric.grading.custom import GraderLike
-from rpd_metric.models.kinds import load_embedder
-from rpd_metric.steps.summarizers import load_summarizer
 
 FIRST_YEAR, LAST_YEAR = 1983, 2023
 
@@ -218,8 +221,8 @@ def load_rewards(
     if options.format_weight:
         chosen.append((FormatReward(), options.format_weight))
     if options.diversity_weight or options.watch_diversity:
-        summarizer, embedder = load_summarizer(options.summarizer), load_embedder(options.embedder)
-        reward = DiversityReward(grader, summarizer, embedder, threshold=options.strategy_threshold)
+        made_by = (options.summarizer, options.embedder, options.strategy_threshold)
+        reward = load_diversity(grader, *made_by)
         # Beside the group's scaling it is computed and logged, and no part of the sum.
         in_sum = options.diversity_as == "reward"
         chosen.append((reward, options.diversity_weight if in_sum else 0.0))

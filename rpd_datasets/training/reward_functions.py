@@ -5,8 +5,9 @@ completion; it returns one number per completion. GRPO compares the completions 
 
 The diversity reward is off by default. A policy can raise a diversity measure without solving
 anything in another way (arXiv 2606.29985): by rewording, by padding, by detours. So it counts only
-among right answers, and `diversity/wording` and `diversity/length` are logged beside it. If RPD
-rises with them, or while accuracy falls, the policy games the measure.
+among right answers, its distance is the one that curation uses, which a paraphrase moves least
+(docs/distances.md), and `diversity/wording` and `diversity/length` are logged beside it. If the
+distance rises with them, or while accuracy falls, the policy games the measure.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from typing import Any
 
 import numpy as np
 
+from rpd_datasets.config import CurationConfig
+from rpd_metric.distance.distances import load_distance
 from rpd_metric.distance.diversity import strategy_groups
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.custom import GraderLike, load_grader
-from rpd_metric.measure import Matrix, step_matrices
+from rpd_metric.measure import Matrix, distance_matrices
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
@@ -37,6 +40,8 @@ Completion = str | Sequence[dict[str, Any]]
 Log = Callable[[str, float], None]
 # Columns that name the problem a completion is for, the most telling first.
 GROUP_IDS = ("group", "uid", "problem_id", "example_id")
+# The largest mean distance within one strategy: they count strategies best on the set dev.
+THRESHOLDS = {"taught": 0.675, "pieces": 0.55, "strategy": 0.55, "rpd": 0.425}
 COUNTED = {
     "unreadable_reference": Verdict.UNPARSABLE_GOLD,
     "timed_out": Verdict.TIMED_OUT,
@@ -86,10 +91,11 @@ class FormatReward:
 
 
 class DiversityReward:
-    """The mean RPD of a right completion to the other right completions of its prompt.
+    """The mean distance of a right completion to the other right completions of its prompt.
 
     0 for a wrong one, and where it is the only right one. See this module's docstring for what
-    is logged beside it, and why. `threshold` is for [`rarity_weights`].
+    is logged beside it, and why. `threshold` is for [`rarity_weights`], by default that of the
+    distance in `THRESHOLDS`.
     """
 
     __name__ = "diversity"
@@ -100,12 +106,14 @@ class DiversityReward:
         summarizer: Summarizer,
         embedder: Embedder,
         *,
-        threshold: float = 0.425,
+        distance: str = "taught",
+        threshold: float | None = None,
     ) -> None:
         self._grader = grader
         self._summarizer = summarizer
         self._embedder = embedder
-        self._threshold = threshold
+        self._distance = load_distance(distance)
+        self._threshold = THRESHOLDS[distance] if threshold is None else threshold
         # Of the latest call, for what is done with advantages after the group's scaling.
         self.rewards: list[float] = []
         self.rarity: list[float] = []
@@ -132,16 +140,11 @@ class DiversityReward:
         self.rarity = [1.0] * len(texts)
         if not compared:
             return rewards
-        steps = []
         for places in compared:
-            solutions = [texts[place] for place in places]
-            summaries = run(self._summarizer.summarize(problems[places[0]], solutions))
-            steps.append([list(summary.steps) for summary in summaries])
-        matrices = step_matrices(steps, self._embedder)
-        for places, matrix in zip(compared, matrices, strict=True):
+            matrix = self._matrix(problems[places[0]], [texts[place] for place in places])
             for row, place in enumerate(places):
                 others = np.delete(matrix[row], row)
-                # A completion without steps is unknown, not maximally far away.
+                # A completion without text or steps is unknown, not maximally far away.
                 if not np.isnan(others).all():
                     rewards[place] = float(np.nanmean(others))
             for place, weight in zip(places, rarity_weights(matrix, self._threshold), strict=True):
@@ -149,10 +152,18 @@ class DiversityReward:
         if log_metric is not None:
             right = [place for places in compared for place in places]
             wording = [_wording([texts[p] for p in places]) for places in compared]
-            log_metric("diversity/rpd", float(np.mean([rewards[place] for place in right])))
+            log_metric("diversity/distance", float(np.mean([rewards[place] for place in right])))
             log_metric("diversity/length", float(np.mean([len(texts[p].split()) for p in right])))
             log_metric("diversity/wording", float(np.mean(wording)))
         return rewards
+
+    def _matrix(self, problem: str, solutions: Sequence[str]) -> Matrix:
+        steps = None
+        if self._distance.reads_steps:
+            summaries = run(self._summarizer.summarize(problem, solutions))
+            steps = [list(summary.steps) for summary in summaries]
+        compared = distance_matrices([self._distance], problem, solutions, steps, self._embedder)
+        return compared[self._distance.name]
 
 
 def diversity(
@@ -206,7 +217,16 @@ def refuse_split_groups(group: Sequence[Hashable]) -> None:
 def _default_reward() -> DiversityReward:
     grader = load_grader()
     atexit.register(grader.close)
-    return DiversityReward(grader, load_summarizer("extractive"), load_embedder(default_embedder()))
+    return load_diversity(grader, "extractive", default_embedder())
+
+
+def load_diversity(
+    grader: GraderLike, summarizer: str, embedder: str, threshold: float | None = None
+) -> DiversityReward:
+    """The reward by the distance that curation uses with these."""
+    distance = CurationConfig(summarizer=summarizer, embedder=embedder).solution_distance
+    parts = (load_summarizer(summarizer), load_embedder(embedder))
+    return DiversityReward(grader, *parts, distance=distance or "rpd", threshold=threshold)
 
 
 def rarity_weights(matrix: Matrix, threshold: float) -> list[float]:

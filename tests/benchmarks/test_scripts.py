@@ -76,7 +76,7 @@ def test_the_script_of_make_distances_runs_from_its_command_line(
     module.main()
     printed = re.sub(" +", " ", capsys.readouterr().out)  # without a table's padding
     assert picture.read_text(encoding="utf-8").rstrip().endswith("</svg>")
-    assert printed.count("\n|---") == 9
+    assert printed.count("\n|---") == 12
     # 3 of 5 problems have several strategies, and the recorded reader sees them all.
     assert "dev: 3 of 5 problems have several strategies; in 3 the choice of 3 matters" in printed
     perfect = "1.000 [1.000, 1.000]"

@@ -10,7 +10,7 @@ from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.language import written_in
 from rpd_metric.distance.distances import TOGETHER
 

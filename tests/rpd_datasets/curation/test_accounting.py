@@ -11,8 +11,8 @@ import pytest
 from rpd_datasets.account import outcome_lines
 from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.curated import curate_dataset
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.filters.contamination import Contamination
-from rpd_datasets.filters.pipeline import FilterConfig
 from rpd_metric.reasons import with_option
 
 WAYS = (

@@ -22,7 +22,7 @@ from rpd_datasets.curation.outcome import better_than_random, counts, outcome
 from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, evidence_of
 from rpd_datasets.filters.answer_checks import CHECKS
-from rpd_datasets.filters.pipeline import FilterConfig
+from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.calibration import Calibration

@@ -9,7 +9,8 @@ import pytest
 from rpd_datasets.curation.folder import journal_key
 from rpd_datasets.filters import answer_checks
 from rpd_datasets.filters.answer_checks import AnswerChecker, reference_of, too_many_unchecked
-from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
+from rpd_datasets.filters.candidates import FilterConfig
+from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter

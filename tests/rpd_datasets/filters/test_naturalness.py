@@ -10,7 +10,8 @@ import pytest
 from parts import smollm2
 from parts.rows import read_lines, write_rows
 from rpd_datasets.cli import main
-from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
+from rpd_datasets.filters.candidates import FilterConfig
+from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, SpecError

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from parts.rows import read_lines, write_rows
 from rpd_datasets.cli import main
+from rpd_datasets.filters import candidates as options
 from rpd_datasets.filters import pipeline
-from rpd_datasets.filters.candidates import Candidates, Drops
-from rpd_datasets.filters.pipeline import Filter, FilterConfig, Filtered, filter_problem
+from rpd_datasets.filters.candidates import Candidates, Drops, Filter, FilterConfig
+from rpd_datasets.filters.pipeline import Filtered, filter_problem
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError, PluginError
 from rpd_metric.plugins import Registry
@@ -135,7 +136,8 @@ def test_a_filter_of_another_package_is_applied_to_what_ours_left(monkeypatch):
 
     # In the place of its entry point.
     made = Registry("filter", Filter, {"brackets": Filter(drop, "drops from VALUE on")})
-    monkeypatch.setattr(pipeline, "FILTERS", made)
+    for module in (options, pipeline):
+        monkeypatch.setattr(module, "FILTERS", made)
 
     config = FilterConfig(min_solutions=1, filters=("brackets=1",))
     filtered = run("It is $4$.", "It  is $4$.", "So it is $4$.", config=config)

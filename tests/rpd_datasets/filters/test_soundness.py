@@ -11,7 +11,8 @@ from parts.fake_judge import kind_of
 from parts.fake_tgi import FakeTGI, Fault
 from parts.rows import read_lines, write_rows
 from rpd_datasets.cli import main
-from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
+from rpd_datasets.filters.candidates import FilterConfig
+from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.filters.soundness import SHOWN, SIGNS, WORDS, argument_of, signs_of_floundering
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter

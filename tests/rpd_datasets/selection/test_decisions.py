@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rpd_datasets.filters.pipeline import FilterConfig, filter_problem
+from rpd_datasets.filters.candidates import FilterConfig
+from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.problem import Problem
 from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
 from rpd_datasets.selection.solutions import select_solutions

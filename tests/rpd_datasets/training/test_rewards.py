@@ -86,8 +86,29 @@ def test_diversity_counts_among_right_answers_of_one_prompt_only(grader):
     assert rewards[2] == 0, "a wrong answer earns nothing by being different"
     assert same == rewards[4] == pytest.approx(0, abs=1e-6)
     assert rewards[5] == 0, "the only right answer has nothing to differ from"
-    assert set(logged) == {"diversity/rpd", "diversity/wording", "diversity/length"}
+    assert set(logged) == {"diversity/distance", "diversity/wording", "diversity/length"}
     assert 0 < logged["diversity/wording"] < 1
+
+
+def test_a_paraphrase_earns_less_by_the_default_distance_than_by_rpd(grader):
+    """A policy finds rewordings first, so they must pay less than another method."""
+    text = (
+        "Proof by induction. It is true at n = 1. Suppose that n is fine. Adding one more term "
+        r"carries it over to n + 1. The total is \boxed{55}."
+    )
+
+    def paid(distance: str, other: str) -> float:
+        reward = DiversityReward(
+            grader, ExtractiveSummarizer(), load_embedder("minilm"), distance=distance
+        )
+        texts = [reply(INDUCTION), reply(other)]
+        return reward(prompts=["p"] * 2, completions=texts, answer=["55"] * 2)[0]
+
+    default, rpd = (paid(name, text) / paid(name, PAIRING) for name in ("taught", "rpd"))
+    assert default < rpd < 1.2
+    named = load_rewards(ReinforcementOptions(diversity_weight=1.0), grader)[0][-1]
+    first, *_ = named(["p"] * 2, [reply(INDUCTION), reply(PAIRING)], ["55"] * 2)
+    assert first == paid("taught", PAIRING)
 
 
 @pytest.mark.parametrize(
