@@ -126,9 +126,10 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
                 fixed[name] = pa.list_(fixed[name])
     types: dict[str, Any] = {}
     as_json: dict[str, Any] = {}
-    iterator = iter(rows)
+    iterator, names = iter(rows), set[str]()
     while chunk := list(islice(iterator, ROWS_PER_GROUP)):
         for name in dict.fromkeys(name for row in chunk for name in row):
+            names.add(name)
             if name in fixed or name in as_json:
                 continue
             try:
@@ -138,6 +139,8 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
                 types[name] = common.field("x").type
             except (pa.ArrowException, OverflowError):
                 as_json[name] = pa.string()
+    # Columns that the options do not call for are in no row.
+    fixed = {name: kind for name, kind in fixed.items() if name in names}
     return pa.schema((fixed | types | as_json).items()), list(as_json)
 
 

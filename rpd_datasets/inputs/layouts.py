@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from textwrap import shorten
@@ -31,7 +30,6 @@ from rpd_datasets.messages import (
     prompt_text,
     role_of,
     solution_text,
-    task_of,
     with_thoughts,
 )
 from rpd_datasets.options import documented, option
@@ -45,8 +43,6 @@ from rpd_metric.reasons import Reason
 Values = dict[str, Any]
 # Ids of problems; `id` and `custom_id` are nearly always those of a row.
 PROBLEM_IDS = ("problem_id", "task_id", "question_id", "instance_id", "prompt_id")
-# DeepMath numbers its solutions; others do so with the same words.
-NUMBERED = re.compile(r"(?:r1_)?(?:solution|generation|response|completion)_(\d+)")
 
 
 @documented
@@ -200,7 +196,7 @@ def conversation_row(row: Row, columns: Columns, turn: int | None = None) -> Ite
     prompt, completion = messages[: usable[0]], messages[usable[0] : usable[-1] + 1]
     whole = make_trajectory(prompt, completion, extra.get("tools") or extra.get("functions"))
     ids = (str(extra[name]) for name in PROBLEM_IDS if extra.get(name) is not None)
-    yield _one_solution(row, whole, extra, next(ids, "") or task_of(prompt))
+    yield _one_solution(row, whole, extra, next(ids, ""))
 
 
 def _one_solution(row: Row, whole: Trajectory, extra: dict[str, Any], group: str = "") -> Problem:
@@ -309,12 +305,11 @@ def numbered_solutions(values: Values) -> Values:
     >>> numbered_solutions(row)
     {'topic': 'a', 'problem': '2 + 2?', 'solutions': ['4.', 'Four.']}
     """
-    numbers = {name: int(match[1]) for name in values if (match := NUMBERED.fullmatch(name))}
-    order = sorted(numbers, key=numbers.__getitem__)
+    names = sorted(name for name in values if name.startswith("r1_solution_"))
     return {
-        **without(values, "question", *order),
+        **without(values, "question", *names),
         "problem": values.get("question"),
-        "solutions": [values[name] for name in order if values[name] is not None],
+        "solutions": [values[name] for name in names if values[name] is not None],
     }
 
 
