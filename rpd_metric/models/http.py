@@ -119,12 +119,12 @@ async def _exchange(
         onward = response.next_request
         if onward is None:
             return body
-        status, here, there = response.status_code, request.url, onward.url
+        status, sender, target = response.status_code, request.url, onward.url
         where = address.hide(response.headers["location"])
         moved = f"{address.url} answered {status}: it has moved to {where}"
         if onward.method != request.method:
             raise ServerError(f"{moved}. Write the new address", status=status)
-        if (there.scheme, there.netloc) != (here.scheme, here.netloc):
+        if (target.scheme, target.netloc) != (sender.scheme, sender.netloc):
             moved += ", another server, which was sent nothing"
             raise ServerError(f"{moved}. If you trust it, write its address", status=status)
         request = onward
@@ -171,8 +171,8 @@ def only_model(address: Address) -> str:
         names = []
     if len(names) == 1:
         return names[0]
-    some = f" ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
-    listing = f"lists {len(names)} models{some}" if names else "does not list its models"
+    examples = f" ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
+    listing = f"lists {len(names)} models{examples}" if names else "does not list its models"
     raise SpecError(f"{address.url} {listing}; say which one: openai:{address.url}#model")
 
 
