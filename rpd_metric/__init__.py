@@ -42,6 +42,7 @@ from rpd_metric.statistics.strategy_counts import (
     coverage_at_n,
     distinct_at_k,
     effective_number,
+    rare_advantage,
     strategy_counts,
 )
 from rpd_metric.steps.grouping import StrategyReader
@@ -79,6 +80,7 @@ __all__ = [
     "mean_pairwise",
     "pass_at_k",
     "problem_score",
+    "rare_advantage",
     "register",
     "rpd_alignment",
     "rpd_distance",

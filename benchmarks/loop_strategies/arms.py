@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from benchmarks.loop_strategies.task import DIFFERENT, SAME
 
-START, LITTLE, ALL = "start", "little", "all"
+START, LITTLE, SOME, ALL = "start", "little", "some", "all"
 PRIMARY_K, MOST_K = 16, 64
 # In points of pass@16.
 BAND = 2.0
@@ -42,8 +42,10 @@ CORNERS = {
     for corner in (
         Corner(ALL, DIFFERENT),
         Corner(LITTLE, SAME),
-        Corner(ALL, SAME),
+        Corner(SOME, DIFFERENT),
+        Corner(SOME, SAME),
         Corner(LITTLE, DIFFERENT),
+        Corner(ALL, SAME),
         Corner(ALL, DIFFERENT, "mild"),
     )
 }
@@ -113,11 +115,21 @@ class Scale:
     candidates: int = 16  # solutions of each, copies included
     samples: int = 300  # training samples of an arm
     little: int = 60  # samples that a start that knows little is warmed on
-    warm: int = 1600  # those that a start that knows all is warmed on,
-    settle: int = 240  # and those at natural shares that follow
+    some: int = 1600  # those of a start that knows some strategies,
+    warm: int = 3000  # and of one that knows all,
+    settle: int = 240  # and those at natural shares that follow in both
     tests: int = 100  # test problems
     checked: int = 4  # those that are also sampled from the start
     practice: int = 160  # problems of GRPO
+
+    def of(self, start: str) -> dict[str, int]:
+        """What matters to the arms of a start."""
+        others = {
+            LITTLE: {"some", "warm", "settle"},
+            SOME: {"little", "warm"},
+            ALL: {"little", "some"},
+        }[start]
+        return {name: value for name, value in vars(self).items() if name not in others}
 
 
 # Samples of a problem, to check its chances.
@@ -125,7 +137,9 @@ CHECKS = 64
 # Learning rates and epochs that are tried for the arms of a start, and in which corner.
 TRIED = {
     ALL: (GOOD, ((3e-4, 2.0), (1e-3, 2.0))),
+    SOME: (CORNERS["some-different"], ((3e-4, 2.0), (1e-3, 2.0))),
     LITTLE: (OLD, ((1e-3, 2.0), (1e-3, 4.0))),
 }
-# Those of the starts themselves.
-WARMING, SETTLING = (1e-3, 2.0), (3e-4, 1.0)
+# Those of the starts themselves, and of the phase at natural shares.
+WARMING = {LITTLE: (1e-3, 2.0), SOME: (1e-3, 2.0), ALL: (1e-3, 1.5)}
+SETTLING = (3e-4, 1.0)

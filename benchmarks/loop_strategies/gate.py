@@ -73,3 +73,23 @@ def correlation(result: Mapping[str, Any]) -> float:
         if both.sum() > 2 and a[both].std() > 0 and b[both].std() > 0:
             coefficients.append(float(np.corrcoef(a[both], b[both])[0, 1]))
     return float(np.mean(coefficients)) if coefficients else float("nan")
+
+
+def rare_advantage(result: Mapping[str, Any]) -> float:
+    """How much more often a problem's rarer strategies are right, once begun, than its usual one.
+
+    The mean over problems of what `rpd_metric.rare_advantage` estimates from samples.
+    """
+    shares = np.array(
+        [
+            [strategies.get(name, [[0.0, 0.0]])[0] for name in forced(result)]
+            for strategies in result["chances"].values()
+        ]
+    )
+    shares = shares[(shares[..., 0] > 0).sum(axis=1) > 1]
+    if not len(shares):
+        return float("nan")
+    begun, right = shares[..., 0], shares[..., 1]
+    usual = begun.argmax(axis=1)[:, None] == np.arange(begun.shape[1])
+    gaps = right.sum(axis=1, where=~usual) / begun.sum(axis=1, where=~usual)
+    return float(np.mean(gaps - right[usual] / begun[usual]))

@@ -28,6 +28,11 @@ STRATEGIES = {
 # How often each of a task's strategies is among the candidates, before those that do not fit a
 # problem are left out.
 SKEWS = {"steep": (0.85, 0.09, 0.04, 0.02), "mild": (0.5, 0.2, 0.2, 0.1)}
+# How the samples are divided that warm up a start that is to know all strategies.
+WARMING_SHARES = {
+    SAME: (0.15, 0.35, 0.25, 0.25),
+    DIFFERENT: (0.15, 0.4, 0.15, 0.3),
+}
 OPENINGS = {
     "places": ("Split the places.", "Take each place alone."),
     "round": ("Round the number.", "Start from a round number."),

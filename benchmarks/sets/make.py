@@ -195,6 +195,7 @@ def write(folder: Path, tables: Tables, lines: dict[str, Lines]) -> None:
     about = json.loads((texts / "about.json").read_text(encoding="utf-8"))
     shutil.rmtree(folder, ignore_errors=True)
     files: dict[str, tuple[bytes, pa.Schema]] = {}
+    counts: dict[str, int] = {}
     configs: dict[str, dict[str, Any]] = {}
     for (config, split), rows in tables.items():
         place = "data" if config == "default" else config
@@ -206,8 +207,9 @@ def write(folder: Path, tables: Tables, lines: dict[str, Lines]) -> None:
         features = Features.from_arrow_schema(content.schema)._to_yaml_list()
         first = {"config_name": config, "features": features, "splits": [], "data_files": []}
         entry = configs.setdefault(config, first)
-        counts = {"num_bytes": content.nbytes, "num_examples": len(rows)}
-        entry["splits"].append({"name": split, **counts})
+        counts[path] = len(rows)
+        sizes = {"num_bytes": content.nbytes, "num_examples": len(rows)}
+        entry["splits"].append({"name": split, **sizes})
         entry["data_files"].append({"split": split, "path": f"{place}/{split}-*.parquet"})
     info = [{k: v for k, v in entry.items() if k != "data_files"} for entry in configs.values()]
     parts = [{k: entry[k] for k in ("config_name", "data_files")} for entry in configs.values()]
@@ -222,7 +224,7 @@ def write(folder: Path, tables: Tables, lines: dict[str, Lines]) -> None:
     shutil.copy(HERE / "LICENSE", folder / "LICENSE")
     for name in ("eval.yaml", "load.py"):
         shutil.copy(texts / name, folder / name)
-    made = {"made_by": "make sets", "rows": {path: _rows(f) for path, f in files.items()}}
+    made = {"made_by": "make sets", "rows": counts}
     for name, value in {
         "board.json": {name: rows for name, rows in lines.items() if name != "splits"},
         "croissant.json": croissant(folder.name, about["croissant"], files),
@@ -230,10 +232,6 @@ def write(folder: Path, tables: Tables, lines: dict[str, Lines]) -> None:
     }.items():
         text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def _rows(file: tuple[bytes, pa.Schema]) -> int:
-    return int(pq.read_metadata(pa.BufferReader(file[0])).num_rows)
 
 
 def make(output: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
@@ -57,6 +57,7 @@ class Results:
     benchmark: str
     marks: dict[str, list[Mark]]  # by problem, one run after the other
     right: Mapping[str, Problem] = field(default_factory=dict)  # without any mark, all solutions
+    strategies: Mapping[str, Sequence[str | None]] = field(default_factory=dict)  # of all samples
     settings: dict[str, Any] = field(default_factory=dict)  # what decided samples and scores
     of_problems: int = 0  # of the whole benchmark
     runs: int = 1
@@ -143,7 +144,7 @@ class Results:
     def as_record(self) -> dict[str, Any]:
         """All but the texts, for `json.dumps(..., default=vars)`."""
         of_marks = {"problems": list(self.marks), "correct": self.correct, "figures": self.figures}
-        texts = ("marks", "right", "scale")
+        texts = ("marks", "right", "scale", "strategies")
         others = {name: value for name, value in vars(self).items() if name not in texts}
         return others | of_marks | {"scores_are": self.scale.kind}
 
@@ -295,6 +296,7 @@ def read_solutions(
     name, any_checked, not_checked = name or path.name.partition(".")[0], False, 0
     marks: dict[str, list[Mark]] = {}
     right: dict[str, Problem] = {}
+    strategies: dict[str, Sequence[str | None]] = {}
     rejects: list[Rejected] = []
     # An answer that is left open would count as wrong.
     checker = AnswerChecker(algebra_required=True)
@@ -314,6 +316,7 @@ def read_solutions(
             if key in marks:
                 raise InputError(f"{path.name} has two problems of the same text: {key[:80]!r}")
             marks[key] = [(mark, None) for mark in verdicts]
+            strategies |= {key: labels} if labels else {}
             right_ones = [n for n, mark in enumerate(verdicts) if mark or not answers.by]
             right[key] = whole.take(right_ones)
     if rejects and not allow_missing:
@@ -326,6 +329,7 @@ def read_solutions(
         benchmark=FILES,
         marks=marks if any_checked else {key: [] for key in marks},
         right=right,
+        strategies=strategies,
         settings={"scorer": "the marks"},
         of_problems=len(marks),
         missing=len(rejects),

@@ -210,7 +210,14 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         _check_known(unknown, defaults.keys() - RENAMED.keys())
         values = vars(named)
         if (effective := values.get("effective_batch_size")) is not None:
-            steps = _accumulation_steps(effective, values["per_device_train_batch_size"])
+            processes = int(os.environ.get("WORLD_SIZE", "1"))
+            per_device = values["per_device_train_batch_size"]
+            steps, left_over = divmod(effective, per_device * processes)
+            if left_over or steps < 1:
+                raise InputError(
+                    f"effective_batch_size {effective} cannot be made of {processes} process(es) x "
+                    f"per_device_train_batch_size {per_device}; change one so that it divides"
+                )
             line.append(f"--gradient_accumulation_steps={steps}")
             values["gradient_accumulation_steps"] = steps
         named_or_set = {n for n, value in values.items() if n in options or value != defaults[n]}
@@ -222,18 +229,6 @@ def parse_recipe(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         return Recipe(tuple(parser.parse_args_into_dataclasses(args=line)), settings)
     except (argparse.ArgumentError, ValueError) as error:
         raise InputError(" ".join(str(error).split())) from error
-
-
-def _accumulation_steps(effective: int, per_device: int) -> int:
-    """The gradient accumulation that makes a batch of `effective` samples."""
-    processes = int(os.environ.get("WORLD_SIZE", "1"))
-    at_once = per_device * processes
-    if effective < 1 or effective % at_once:
-        raise InputError(
-            f"effective_batch_size {effective} cannot be made of {processes} process(es) x "
-            f"per_device_train_batch_size {per_device}; change one so that it divides"
-        )
-    return effective // at_once
 
 
 def _check_known(left_over: Iterable[str], known: Iterable[str]) -> None:

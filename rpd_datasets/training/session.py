@@ -11,7 +11,7 @@ from __future__ import annotations
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -58,31 +58,6 @@ class TrainingMethod(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ModelPush:
-    """Where a model goes when it is trained, see [`~rpd_datasets.publish.pushing.push_folder`]."""
-
-    repo_id: str
-    private: bool
-    revision: str | None
-    token: str | None
-
-    def publish(self, folder: Path, say: Callable[[str], None]) -> None:
-        """Publish a model's folder."""
-        public = "" if self.private else " --public"
-        branch = f" --revision {self.revision}" if self.revision else ""
-        say(f"publishing it; should that break: rpd push {folder} {self.repo_id}{public}{branch}")
-        pushed = push_folder(
-            folder,
-            self.repo_id,
-            private=self.private,
-            revision=self.revision,
-            api=HfApi(token=self.token),
-        )
-        done = "published" if pushed.changed else "already there"
-        say(f"{done}: {pushed.url}\ncommit {pushed.commit}")
-
-
-@dataclass(frozen=True)
 class Session:
     """A run's parsed options, and the steps that all recipes share."""
 
@@ -90,7 +65,7 @@ class Session:
     training: Any  # a transformers.TrainingArguments
     model: Any  # a trl.ModelConfig
     settings: dict[str, Any]  # every option that is named or differs from its default
-    push: ModelPush | None  # where the model goes
+    push: dict[str, Any] | None  # of `push_folder`: where the model goes
     cached_only: bool = False  # the Hub does not answer, so that only its cache is asked
 
     @property
@@ -248,7 +223,15 @@ class Session:
                 f"measure it: python recipes/passk.py --benchmark aime24 --model {merged}"
             )
         if self.push is not None and trainer.is_world_process_zero():
-            self.push.publish(self.output, self.log)
+            repo, private, revision = (self.push[n] for n in ("repo_id", "private", "revision"))
+            public = "" if private else " --public"
+            branch = f" --revision {revision}" if revision else ""
+            self.log(
+                f"publishing it; should that break: rpd push {self.output} {repo}{public}{branch}"
+            )
+            pushed = push_folder(self.output, **self.push)
+            done = "published" if pushed.changed else "already there"
+            self.log(f"{done}: {pushed.url}\ncommit {pushed.commit}")
         trainer.end()
 
 
@@ -293,10 +276,11 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
     return session
 
 
-def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush | None:
+def take_push(training: Any, model: Any, settings: dict[str, Any]) -> dict[str, Any] | None:
     """Turn off TRL's own pushes, and check before training that the model can be published.
 
-    A token is removed from `settings`, which are written down and shown.
+    Returns the arguments of [`push_folder`] beside the folder, or `None` without a push. A token is
+    removed from `settings`, which are written down and shown.
     """
     settings.pop("hub_token", None)
     if settings.get("hub_strategy", "end") != "end" or training.hub_always_push:
@@ -312,18 +296,14 @@ def take_push(training: Any, model: Any, settings: dict[str, Any]) -> ModelPush 
             f"others cannot load an adapter of {model.model_name_or_path}, a local folder: train "
             "without push_to_hub, merge (recipes/merge.py), then rpd push"
         )
-    push = ModelPush(
-        repo_id=training.hub_model_id or Path(training.output_dir).resolve().name,
-        private=training.hub_private_repo is not False,
-        revision=training.hub_revision,
-        token=training.hub_token,
-    )
+    repo_id = training.hub_model_id or Path(training.output_dir).resolve().name
+    private, api = training.hub_private_repo is not False, HfApi(token=training.hub_token)
     training.push_to_hub = False
     training.hub_token = None
     if training.process_index == 0:
-        api = HfApi(token=push.token)
-        check_access(push.repo_id, repo_type="model", private=push.private, api=api)
-    return push
+        check_access(repo_id, repo_type="model", private=private, api=api)
+    revision = training.hub_revision
+    return {"repo_id": repo_id, "private": private, "revision": revision, "api": api}
 
 
 def choose_attention(model: Any, *, on_cpu: bool) -> str | None:

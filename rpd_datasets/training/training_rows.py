@@ -282,11 +282,8 @@ def encode_row(
         "learnt": len(ids) - labels.count(IGNORED),
         "ends": tokenizer.eos_token_id in tail,
         "kept_text": keeps_text(
-            [message["content"] for message in completion],
-            prompt_text=prompt_text,
-            rendered=rendered,
-        )
-        and keeps_calls(completion, tools or (), rendered),
+            completion, tools or (), prompt_text=prompt_text, rendered=rendered
+        ),
     }
 
 
@@ -295,27 +292,20 @@ def _bare(message: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in message.items() if value is not None}
 
 
-def keeps_text(contents: Sequence[str], *, prompt_text: str, rendered: str) -> bool:
-    """Whether a chat template keeps all of a completion, up to white space.
-
-    `asked` is the rendered prompt, `rendered` the rendered prompt with the completion.
-    """
-    whole = "".join(rendered.split())
-    for content in contents:
-        if "".join(content.split()) not in whole:
-            return False
-        # A second think block before the completion's own is another text than the completion.
-        tags = rendered.count("<think>") - prompt_text.count("<think>")
-        if "<think>" in content and len(contents) == 1 and tags != content.count("<think>"):
-            return False
-    return True
-
-
-def keeps_calls(
-    completion: Sequence[Message], tools: Sequence[dict[str, Any]], rendered: str
+def keeps_text(
+    completion: Sequence[Message],
+    tools: Sequence[dict[str, Any]],
+    *,
+    prompt_text: str,
+    rendered: str,
 ) -> bool:
-    """Whether a chat template keeps thoughts, the calls of tools, and the names of all tools."""
-    values: list[Any] = [turn.get("reasoning_content") or "" for turn in completion]
+    """Whether a chat template keeps all of a completion, up to white space: texts, thoughts, calls.
+
+    `prompt_text` is the rendered prompt, `rendered` that with the completion; the names of all
+    tools have to be in it, too.
+    """
+    contents = [turn.get("content") or "" for turn in completion]
+    values: list[Any] = [*contents, *(turn.get("reasoning_content") or "" for turn in completion)]
     values += [tool.get("function", tool).get("name", "") for tool in tools]
     for call in (call["function"] for turn in completion for call in turn.get("tool_calls") or ()):
         arguments = call["arguments"]
@@ -324,7 +314,11 @@ def keeps_calls(
     whole = "".join(rendered.split())
     # Arguments are written as JSON by most templates, and as they are by some.
     forms = ((value, json.dumps(value, ensure_ascii=False)[1:-1]) for value in values)
-    return all(any("".join(form.split()) in whole for form in pair) for pair in forms)
+    if not all(any("".join(form.split()) in whole for form in pair) for pair in forms):
+        return False
+    # A second think block before the completion's own is another text than the completion.
+    tags = rendered.count("<think>") - prompt_text.count("<think>")
+    return len(contents) > 1 or tags == contents[0].count("<think>") or "<think>" not in contents[0]
 
 
 def other_turns_learnt(rows: Any) -> str | None:

@@ -137,6 +137,44 @@ def strategy_counts(
     return counts
 
 
+def rare_advantage(
+    labels: Sequence[Labels], right: Sequence[Sequence[bool | None]]
+) -> Count | None:
+    """How much more often a problem's rarer strategies are right than its usual one.
+
+    The usual one is the one of most samples, the first of equals. If the others are right more
+    often, a model that used them more would solve more: docs/loop-real.md measured what training
+    sets made of this difference.
+
+    Args:
+        labels (sequence): Of each problem the strategy of each sample, `None` where it is unknown.
+        right (sequence): Which of the same samples are right, `None` where it is unknown.
+
+    Returns:
+        [`Count`], *optional*: The mean over problems, from -1 to 1; `None` if no problem has two
+        strategies.
+
+    >>> rare_advantage([["a", "a", "b"], ["a", "a", "a"]], [[True, False, True]] * 2).value
+    0.5
+    """
+    gaps = []
+    for names, marks in zip(labels, right, strict=True):
+        rows = [
+            (name, mark)
+            for name, mark in zip(names, marks, strict=True)
+            if name is not None and mark is not None
+        ]
+        usual = Counter(name for name, _ in rows).most_common(1)
+        shares = [
+            [mark for name, mark in rows if (name == usual[0][0]) == common]
+            for common in (False, True)
+        ]
+        if all(shares):
+            rare, common = (sum(marks) / len(marks) for marks in shares)
+            gaps.append(rare - common)
+    return _count("rare_advantage", gaps) if gaps else None
+
+
 def _curve(name: str, rows: Sequence[Labels], first: int) -> list[Count]:
     """[`coverage_at_n`] at powers of two from `first`."""
     counts = []

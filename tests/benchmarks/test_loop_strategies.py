@@ -17,7 +17,7 @@ import pytest
 from benchmarks.loop_strategies.arms import CORNERS, Scale
 from benchmarks.loop_strategies.gate import correlation, mixtures, solved
 from benchmarks.loop_strategies.page import answer, gate_sections, interval, shared, write_page
-from benchmarks.loop_strategies.run import OutOfTime, Runner, even_samples, main, write_result
+from benchmarks.loop_strategies.run import OutOfTime, Runner, main, warming_samples, write_result
 from benchmarks.loop_strategies.task import (
     SKEWS,
     STRATEGIES,
@@ -26,6 +26,7 @@ from benchmarks.loop_strategies.task import (
     factors,
     fitting,
     split,
+    story,
     strategy_of,
     texts,
 )
@@ -66,8 +67,15 @@ def test_strategies_fit_all_problems_of_one_task_and_different_ones_of_the_other
     }
     assert {*counts["same"]} == {4}
     assert {*counts["different"]} == {2, 3}
-    samples = even_samples("different", split("different", 0)["warm"], 40)
-    assert len(samples) == 40
+    problems = split("different", 0)["warm"]
+    by_problem = {story(id_): id_ for id_ in problems}
+    names = [
+        strategy_of("different", by_problem[problem], text)
+        for problem, text in warming_samples(CORNERS["all-different"], problems, 400)
+    ]
+    assert names.count("round") > names.count("factors") > names.count("doubling") > 40
+    assert None not in names
+    assert len(warming_samples(CORNERS["some-different"], problems, 40)) == 40
 
 
 def test_sets_of_true_strategies_are_made_by_what_the_task_knows():
@@ -106,7 +114,7 @@ def test_the_gate_computes_mixtures_from_a_starts_own_chances():
     assert correlation(start) == pytest.approx(-0.99, abs=0.01)
     text = re.sub(" +", " ", "\n".join(gate_sections({"all-different": {"start": {0: start}}})))
     assert "| all-different | round | 3 | 10.0 | 53.3 |" in text
-    assert "| all-different | -0.99 | +1.1 | 12 of 12, 1 |" in text
+    assert "| all-different | +0.0 | -0.99 | +1.1 | 12 of 12, 1 |" in text
 
 
 @pytest.mark.parametrize(

@@ -33,51 +33,12 @@ _CITATION = """
 }
 """
 
-_KWARGS_DESCRIPTION = """
-Options of `evaluate.load("rpd", ...)`:
-    summarizer (`str`, defaults to `"extractive"`): Turns solution texts into steps:
-        `"extractive"` (no language model) or a chat model's spec such as `"tgi:http://host:port"`.
-        Not used for input that is already made of steps.
-    embedder (`str`, *optional*): Encodes steps: `"minilm"`, `"static"`, `"st:<model>"` or
-        `"openai:<url>#<model>"`. `"minilm"` if unset, or `"static"` where its
-        packages are missing.
-    ties (`"mean"` or `"first"`, defaults to `"mean"`): With equally long step lists, average both
-        directions, or let the first solution ask as in the paper's Algorithm 3.
+# One text for both: evaluate's own interface takes the same arguments.
+_KWARGS_DESCRIPTION = f"""
+`summarizer`, `embedder` and `ties` are options of `evaluate.load("rpd", ...)`, the others of
+`compute`. As [`rpd_metric.compute_rpd`]:
 
-Args:
-    predictions (`list`): One of three forms, the same for every row:
-        groups of step lists, `[[["step", ...], ["step", ...]], ...]`;
-        groups of solution texts, `[["solution", "solution", ...], ...]`, one group per problem;
-        solution texts, `["solution", ...]`, each compared with the text in `references`.
-    references (`list[str]`, *optional*): The problem of each group; the summarizer reads it. With
-        the third form, the other solution of each pair.
-    return_matrices (`bool`, defaults to `False`): Also return every problem's distance matrix.
-
-Returns:
-    rpd (`float` or `None`): Mean over problems of the mean pairwise distance.
-    rpd_per_problem (`list`): Mean pairwise distance of each problem, `None` where fewer than two
-        solutions are usable.
-    problem_score (`list`): Eq. 3 of the paper for each problem: the mean distance to the others of
-        the most distant solution. `None` as above.
-    num_problems, num_solutions (`int`): What came in.
-    num_unsummarized (`int`): Solutions without steps; they are left out, not guessed.
-    unsummarized_reasons (`dict`): Their number by reason.
-    matrices (`list`, with `return_matrices=True`): k x k distances per problem, `None` in rows
-        and columns of solutions without steps.
-
-Examples:
-
-    >>> import evaluate, rpd_metric
-    >>> rpd = evaluate.load("rpd", embedder="minilm")
-    >>> same = [["Expand both products.", "Add like terms."],
-    ...         ["Multiply out both products.", "Collect like terms."]]
-    >>> other = [["Expand both products.", "Add like terms."],
-    ...          ["Set x to zero, which leaves the constant term."]]
-    >>> results = rpd.compute(predictions=[same, other])
-    >>> results["rpd_per_problem"][0] < results["rpd_per_problem"][1]
-    True
-    >>> results["num_solutions"]
-    4
+{inspect.getdoc(compute_rpd)}
 """
 
 # Offsets of 64 bits: those of 32 end at 2 GB of text.

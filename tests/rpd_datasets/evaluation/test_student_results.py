@@ -41,7 +41,7 @@ def write_log(path: Path, right: list[int], samples: int) -> Path:
     [
         ([0, 0, 0, 1, 0, 0], "no gain", "it must learn one way first"),
         ([8, 7, 8, 0, 8, 8], "no gain", "pass@8 has little room"),
-        ([4, 2, 1, 8, 0, 3], "unclear", "two such starts disagree"),
+        ([4, 2, 1, 8, 0, 3], "unclear", "A file with the column strategies tells"),
     ],
 )
 def test_what_a_model_solves_says_what_to_expect(
@@ -57,6 +57,30 @@ def test_what_a_model_solves_says_what_to_expect(
     text = capsys.readouterr().out
     assert f"of 6 problems. From diverse solutions, expect: {expect}." in " ".join(text.split())
     assert why in text
+
+
+@pytest.mark.parametrize(
+    ("usual", "rare", "expect"),
+    [(1, 4, "a gain from k = 4 on"), (3, 2, "no gain"), (4, 1, "no gain")],
+)
+def test_strategies_that_are_used_rarely_and_well_promise_a_gain(
+    tmp_path: Path, capsys, usual: int, rare: int, expect: str
+):
+    """Of 8 samples by the usual strategy and 4 by another, so many of each are right."""
+    marks = [n < usual for n in range(8)] + [n < rare for n in range(4)]
+    row = {"correct": marks, "strategies": ["places"] * 8 + ["factors"] * 4}
+    path = tmp_path / "samples.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps(row | {"problem": f"{p}?", "solutions": [f"{p}.{n}" for n in range(12)]})
+            + "\n"
+            for p in range(6)
+        )
+    )
+    assert main(["plan", "--student-results", f"{path}"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"expect: {expect}." in text
+    assert f"than by its usual one: {rare / 4 - usual / 8:.3f} [" in text
 
 
 def test_too_few_samples_and_files_that_are_no_log_are_refused(tmp_path: Path, capsys):

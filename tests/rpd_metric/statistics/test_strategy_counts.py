@@ -7,7 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from rpd_metric import coverage_at_n, distinct_at_k, effective_number, strategy_counts
+from rpd_metric import (
+    coverage_at_n,
+    distinct_at_k,
+    effective_number,
+    rare_advantage,
+    strategy_counts,
+)
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.intervals import bootstrap_interval
 
@@ -73,6 +79,16 @@ def test_figures_are_means_over_the_problems_that_have_enough_samples():
     assert strategy_counts([[None], []]) == []
     with pytest.raises(InputError, match="differ in shape"):
         strategy_counts([["a"]], [[True, False]])
+
+
+def test_rare_strategies_are_compared_with_the_usual_one_of_their_problem():
+    labels = [["a", "a", "a", "b"], ["a", "b", "b", None], ["c"] * 4, ["a", "a", "b", "b"]]
+    right = [[True, False, False, True], [True] * 4, [True] * 4, [True, True, False, None]]
+    advantage = rare_advantage(labels, right)
+    assert advantage is not None
+    assert (advantage.value, advantage.problems) == (pytest.approx((2 / 3 + 0 - 1) / 3), 3)
+    assert advantage.low < advantage.value < advantage.high
+    assert rare_advantage([["a", "a"]], [[True, False]]) is None
 
 
 def test_an_interval_holds_the_mean_of_all_problems_about_as_often_as_it_says():
