@@ -82,6 +82,7 @@ _NOTES = {
 _SIDES = ("one side", "other side")
 _DEALS, _SUBSETS = 2_000, 200
 Groups = Mapping[str, Sequence[Results]]
+Names = tuple[str, str, str]  # of a benchmark and the two models
 Floats = npt.NDArray[np.float64]
 
 
@@ -252,12 +253,13 @@ def compare(
     """
     differences: list[Difference] = []
     for title, (base, *others) in groups.items():
+        together = (solved or {}).get(title, ())
         for other in others:
-            if base.figures["pass_at_k"] and other.figures["pass_at_k"]:
-                differences += _of_pass(title, base, other)
             names = title, base.name, other.name
-            differences += _of_solutions(*names, (solved or {}).get(title, ()), distance)
-            differences += _of_counts(title, base, other, (solved or {}).get(title, ()))
+            if base.figures["pass_at_k"] and other.figures["pass_at_k"]:
+                differences += _of_pass(names, base, other)
+            differences += _of_solutions(names, together, distance)
+            differences += _of_counts(names, base, other, together)
     if not differences:
         raise InputError(
             "nothing can be compared: no solution is marked as right or wrong, and no problem has "
@@ -278,7 +280,7 @@ def _families(differences: Sequence[Difference]) -> list[list[Difference]]:
     return [list(family) for _, family in groupby(tested, attrgetter("family"))]
 
 
-def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
+def _of_pass(names: Names, base: Results, other: Results) -> Iterator[Difference]:
     """Differences of all samples; bands and p values by as many samples of either model.
 
     Near the ceiling, a model with fewer samples looks different from itself: its values are as
@@ -299,20 +301,18 @@ def _of_pass(title: str, base: Results, other: Results) -> Iterator[Difference]:
     for k, gap, (value, first, second) in zip(ks, paired_differences(*thinned), means, strict=True):
         low, high = value - gap.value + gap.low, value - gap.value + gap.high
         ends = value, max(-1.0, low), min(1.0, high), gap.p
-        names = title, base.name, other.name, PASS, f"pass@{k}"
-        yield Difference(*ends, *names, first, second, len(fewest))
+        yield Difference(*ends, *names, PASS, f"pass@{k}", first, second, len(fewest))
 
 
-def _of_solutions(
-    title: str, base: str, other: str, solved: Sequence[Solved], distance: str
-) -> Iterator[Difference]:
+def _of_solutions(names: Names, solved: Sequence[Solved], distance: str) -> Iterator[Difference]:
     """Differences of right solutions, where a problem has two of both models."""
     # A problem whose strategies a chat model could not sort is left out.
     solved = [problem for problem in solved if problem.strategies is not None] or solved
+    _, base, other = names
     by_problem = _figures_of(solved, base, other)
     if not by_problem:
         return
-    names, by = (title, base, other), f" ({distance})" if distance else ""
+    by = f" ({distance})" if distance else ""
     variety = np.array([problem.variety for problem in by_problem])
     if by_problem[0].only is not None:
         shares = np.transpose([problem.only for problem in by_problem])
@@ -337,10 +337,9 @@ def _of_solutions(
 
 
 def _of_counts(
-    title: str, base: Results, other: Results, solved: Sequence[Solved]
+    names: Names, base: Results, other: Results, solved: Sequence[Solved]
 ) -> Iterator[Difference]:
     """Coverage@N of right solutions, and distinct@k of all samples, where strategies are known."""
-    names = title, base.name, other.name
     rows = []
     for problem in solved:
         if known := problem.strategies:
@@ -372,9 +371,7 @@ def _of_counts(
             yield _counted(names, f"distinct@{k}", values)
 
 
-def _counted(
-    names: tuple[str, str, str], figure: str, values: Sequence[Sequence[float]]
-) -> Difference:
+def _counted(names: Names, figure: str, values: Sequence[Sequence[float]]) -> Difference:
     """The difference of the second column and the first, with a bootstrap interval."""
     columns = np.array(values)
     gap = bootstrap_interval(columns[:, 1] - columns[:, 0])
@@ -384,7 +381,7 @@ def _counted(
 
 
 def _of_pairs(
-    names: tuple[str, str, str],
+    names: Names,
     measure: str,
     figure: str,
     solved: Sequence[Solved],
@@ -396,9 +393,7 @@ def _of_pairs(
         yield replace(_of_columns(names, measure, figure, np.array(pairs)), p=p)
 
 
-def _of_columns(
-    names: tuple[str, str, str], measure: str, figure: str, columns: Floats
-) -> Difference:
+def _of_columns(names: Names, measure: str, figure: str, columns: Floats) -> Difference:
     """The second column minus the first, whose values may exceed 1."""
     most = max(1.0, float(columns.max()))
     (gap,) = paired_differences(columns[:, 1:] / most, columns[:, :1] / most)
@@ -480,8 +475,7 @@ def figures(solved: Solved, first: str, second: str) -> Figures | None:
 
 def _figures_of(solved: Sequence[Solved], first: str, second: str) -> list[Figures]:
     """Those of all problems where both have two right solutions."""
-    by_problem = (figures(problem, first, second) for problem in solved)
-    return [of_problem for of_problem in by_problem if of_problem is not None]
+    return [pair for problem in solved if (pair := figures(problem, first, second))]
 
 
 def chance_apart(problems: Sequence[Solved], first: str, second: str) -> float:

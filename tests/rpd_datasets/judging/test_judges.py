@@ -202,14 +202,16 @@ def test_rpd_judge_summarises_rows_without_steps_first_and_prints_what_it_found(
 two_of_five = partial(parse_set, count=5, size=2)
 
 
-def reason(parse, *arguments, **sizes) -> str:
-    with pytest.raises(ReplyError) as error:
-        parse(*arguments, **sizes)
-    return error.value.reason
+def read(parse, *arguments, **sizes):
+    """What is read of a reply, or why nothing is."""
+    try:
+        return parse(*arguments, **sizes)
+    except ReplyError as error:
+        return error.reason
 
 
 @pytest.mark.parametrize(
-    ("parse", "reply", "read"),
+    ("parse", "reply", "found"),
     [
         (parse_rating, "//boxed{1}", 1),
         (parse_rating, "//boxed{{2}}", 2),
@@ -224,15 +226,6 @@ def reason(parse, *arguments, **sizes) -> str:
         (two_of_five, "1 uses vectors, 4 uses angles.\n//boxed_json{{[[4, 1]]}}", (3, 0)),
         (two_of_five, "//boxed{[2, 3]}", (1, 2)),
         (two_of_five, '//boxed_json{{[["Solution 2", "Solution 5"]]}}', (1, 4)),
-    ],
-)
-def test_a_rating_or_a_set_is_read_from_the_last_envelope_in_any_of_its_forms(parse, reply, read):
-    assert parse(reply) == read
-
-
-@pytest.mark.parametrize(
-    ("parse", "reply", "why"),
-    [
         (parse_rating, "", "no_envelope"),
         (parse_rating, "The methods differ, so the rating is 2.", "no_envelope"),
         (parse_rating, "//boxed{3}", "bad_verdict"),
@@ -248,8 +241,8 @@ def test_a_rating_or_a_set_is_read_from_the_last_envelope_in_any_of_its_forms(pa
         (two_of_five, "No two differ.", "no_envelope"),
     ],
 )
-def test_what_is_not_exactly_an_answer_is_refused_with_a_reason(parse, reply, why):
-    assert reason(parse, reply) == why
+def test_an_answer_is_read_from_the_last_envelope_in_any_form_or_refused(parse, reply, found):
+    assert read(parse, reply) == found
 
 
 @given(st.text(max_size=300), st.integers(2, 5))
@@ -261,6 +254,6 @@ def test_any_text_is_a_verdict_or_a_reply_error(text, count):
 
 
 def test_a_model_in_a_loop_is_read_in_linear_time():
-    assert reason(parse_rating, "//boxed{" * 100_000) == "bad_verdict"
-    assert reason(parse_set, "//boxed_json{[" + "1, " * 300_000, count=5, size=3) == "bad_verdict"
+    assert read(parse_rating, "//boxed{" * 100_000) == "bad_verdict"
+    assert read(parse_set, "//boxed_json{[" + "1, " * 300_000, count=5, size=3) == "bad_verdict"
     assert last_envelope("//boxed{1}" * 50_000) == "1"
