@@ -409,7 +409,7 @@ def find_layout(
     row_layout = LAYOUTS.find(layout)
     called = {role: _called(role, samples, columns, given) for role in row_layout.needs}
     if missing := {role: column for role, column in called.items() if column not in there}:
-        raise _no_column(name, missing.values(), there, _how(missing, there))
+        raise _no_column(name, missing.values(), there, _advice(missing, there))
     if absent := [column for column in row_layout.told_by if column not in there]:
         raise _no_column(name, absent, there, f" The layout {layout} has it.")
     column = called.get("solutions", "")
@@ -465,14 +465,14 @@ def _fits(role: str, name: str, samples: Sequence[Mapping[str, Any]]) -> bool:
     return role == "conversations" or not listed
 
 
-def _no_column(name: str, absent: Iterable[str], there: Sequence[str], how: str) -> InputError:
+def _no_column(name: str, absent: Iterable[str], there: Sequence[str], advice: str) -> InputError:
     columns = f"Its columns are: {', '.join(there) or 'none'}."
     lacking = list(map(repr, absent))
-    some = f"column{'s' * (len(lacking) > 1)} {' and '.join(lacking)}"
-    return InputError(f"{name} has no {some}. {columns}{how}")
+    lacking_columns = f"column{'s' * (len(lacking) > 1)} {' and '.join(lacking)}"
+    return InputError(f"{name} has no {lacking_columns}. {columns}{advice}")
 
 
-def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
+def _advice(missing: Mapping[str, str], there: Sequence[str]) -> str:
     """What to type where columns are missing."""
     by_lower, likely = {column.lower(): column for column in there}, {}
     for role, names in missing.items():
@@ -481,8 +481,10 @@ def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
         likely[role] = next((by_lower[name] for name in usual if name in by_lower), "...")
     ids = [name for name in ID_NAMES if name in there]
     if likely == {"problem": "..."} and ids:
-        how = f" If another file has the problems by the same {ids[0]}, name it: --prompts FILE, "
-        return how + 'in Python InputSpec(prompts="FILE").'
+        advice = (
+            f" If another file has the problems by the same {ids[0]}, name it: --prompts FILE, "
+        )
+        return advice + 'in Python InputSpec(prompts="FILE").'
     options = ", ".join(f'{role}="{guess}"' for role, guess in likely.items())
     flags = " ".join(f"--{role}-column {guess}" for role, guess in likely.items())
     if guess := likely.get("solutions"):
