@@ -63,7 +63,10 @@ def write_tables(
     summary.tables = {
         "default": write_table(rows(), folder / FOLDERS["default"], schema, summary.json_columns),
         SFT_CONFIG: write_training_rows(
-            training, folder / FOLDERS[SFT_CONFIG], config, whole=TRAJECTORIES in schema.names
+            training,
+            folder / FOLDERS[SFT_CONFIG],
+            config,
+            has_messages=TRAJECTORIES in schema.names,
         ),
     }
 
@@ -73,15 +76,15 @@ def write_training_rows(
     folder: Path,
     config: CurationConfig,
     *,
-    whole: bool,
+    has_messages: bool,
 ) -> TableInfo:
-    """Write training rows; `whole` messages, with calls of tools, are values of the JSON type."""
+    """Write training rows; `has_messages`: whole ones, with calls of tools, as JSON values."""
     import pyarrow as pa
 
     turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
     columns = [("prompt", turns), ("completion", turns)]
     strategy = [("strategy", pa.string())] * config.asks_groups
-    if not whole:
+    if not has_messages:
         return write_table(rows(), folder, pa.schema(columns + strategy))
     features = message_features(tools=any(row.get("tools") for row in rows()))
     if config.asks_groups:

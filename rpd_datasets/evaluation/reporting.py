@@ -78,8 +78,8 @@ def figure_remarks(results: Results) -> list[str]:
             "full score is right (--right-score takes another)"
         )
     if scale.kind == THRESHOLD:
-        which = ", ".join(sorted(scale.values)) or f"at least {scale.threshold:g}"
-        lines.append(f"right are scores of {scorer} that are {which} (--right-score)")
+        limits = ", ".join(sorted(scale.values)) or f"at least {scale.threshold:g}"
+        lines.append(f"right are scores of {scorer} that are {limits} (--right-score)")
     if results.missing:
         lines.append(
             f"{results.missing:,} samples or rows are missing: figures are of those that are there"

@@ -156,8 +156,8 @@ def _rows(
             for batch in file.iter_batches(batch_size=64):
                 for row in batch.select(["selected", "num_tokens"]).to_pylist():
                     tokens += [row["num_tokens"][index] for index in row["selected"]]
-                here = [place for place in range(len(batch)) if rank + place in ranks]
-                for place, row in zip(here, batch.take(here).to_pylist(), strict=True):
+                in_batch = [place for place in range(len(batch)) if rank + place in ranks]
+                for place, row in zip(in_batch, batch.take(in_batch).to_pylist(), strict=True):
                     score = by_rank[rank + place]
                     sample.append(_chosen(row, score, details.get(score["where"], {})))
                 rank += len(batch)
