@@ -20,7 +20,7 @@ from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from rpd_metric.errors import SpecError
+from rpd_metric.errors import InputError, SpecError
 from rpd_metric.models.chat import ChatReply, ChatRequest, before_resend
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.failures import WRONG_SERVER, ServerError
@@ -56,15 +56,16 @@ def get_json(address: Address, path: str) -> Any:
             return await _exchange(address, client, request, PAGE_BYTES)
 
     try:
-        return read_json(run(get()))
+        text = run(get())
     except TimeoutError:
         raise timeout_error(address, PAGE_SECONDS) from None
     except ServerError as error:
         if error.status not in (404, 405):
             raise
         return None
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return read_json(text)
+    return None
 
 
 def read_json(text: str) -> Any:
@@ -83,11 +84,17 @@ def read_json(text: str) -> Any:
 def _connect(address: Address) -> httpx.AsyncClient:
     """A client that follows no redirect by itself and asks for what `_read` can read."""
     key = {"Authorization": f"Bearer {address.key}"} if address.key else {}
-    return httpx.AsyncClient(
-        headers={"Accept-Encoding": "gzip", **key},
-        timeout=PATIENT,
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-    )
+    try:
+        return httpx.AsyncClient(
+            headers={"Accept-Encoding": "gzip", **key},
+            timeout=PATIENT,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+        )
+    except (ValueError, ImportError, httpx.InvalidURL):  # whose text may quote a password
+        raise InputError(
+            "the proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used: write "
+            "http://host:port (socks5:// needs the package socksio), or unset the variable"
+        ) from None
 
 
 async def _exchange(
