@@ -120,7 +120,7 @@ def growth(evidence: Evidence) -> Matrix:
     """
     texts = _taught_distances(evidence)
     counts = np.concatenate(evidence.vectors["work"]).astype(np.float64)
-    lines: Any = np.ma.MaskedArray(np.log1p(counts), mask=np.isnan(counts))
+    lines: Any = np.ma.masked_invalid(np.log1p(counts))  # type: ignore[no-untyped-call]
     gaps = lines[:, None] - lines
     known = gaps.count(axis=2) > 1
     pairs = np.triu_indices(len(known), 1)
