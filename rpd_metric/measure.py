@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,6 @@ Matrix = npt.NDArray[np.float64]
 Steps = Sequence[Sequence[str]]
 
 PROBLEMS_PER_CALL = 64
-# MiniLM reads 256 word pieces, which is about as many as 150 words with their mathematics.
-CHUNK_WORDS = 150
 # Long enough to say what is done, short enough to say one thing. Eight, evenly spaced, see strategy
 # as well as all of them, and bound what a reasoning trace costs.
 PIECE_WORDS = 40
@@ -236,17 +233,13 @@ def _occurrences(readings: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float
 
 def pieces_read(solution: str) -> list[str]:
     """The pieces of a solution that are read, evenly spaced from first to last."""
-    pieces = _in_pieces(answer_part(solution), PIECE_WORDS)
+    text = answer_part(solution)
+    words = word_spans(text)
+    parts = [words[start : start + PIECE_WORDS] for start in range(0, len(words), PIECE_WORDS)]
+    pieces = [" ".join(text[part[0][0] : part[-1][1]].split()) for part in parts]
     if len(pieces) <= MOST_PIECES:
         return pieces
     return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, MOST_PIECES)]
-
-
-def _in_pieces(text: str, size: int) -> list[str]:
-    """A text in pieces of `size` words; the last one may be shorter."""
-    words = word_spans(text)
-    parts = [words[start : start + size] for start in range(0, len(words), size)]
-    return [" ".join(text[part[0][0] : part[-1][1]].split()) for part in parts]
 
 
 def _nonempty(steps: Sequence[str]) -> list[str]:
@@ -279,7 +272,6 @@ def texts_of(kind: str, problem: str, solutions: Sequence[str], steps: Steps) ->
 # Kinds that need nothing but a solution's text.
 OF_A_TEXT: Mapping[str, Callable[[str], list[str]]] = {
     "text": lambda text: _nonempty([text]),
-    "chunks": partial(_in_pieces, size=CHUNK_WORDS),
     "pieces": pieces_read,
     "taught": pieces_read,
     "methods": _method_names,
