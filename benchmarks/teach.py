@@ -14,6 +14,8 @@ Splits of the sets in `../shared/data/strategy_bench`, by position in the file:
 - chosen on: dev and, in a `--trial`, which leaves them out, every seventh problem of
   controlled_train from the fourth on;
 - reported on: controlled, every seventh problem of controlled_train, the other half of train.
+
+Each epoch is a checkpoint in the folder; the same command continues a run.
 """
 
 from __future__ import annotations
@@ -87,8 +89,7 @@ class Problem:
         # The statement belongs to no solution; shorter texts first.
         texts = [(self.count, problem)]
         texts += [(place, text) for place, pieces in enumerate(read) for text in pieces]
-        owned = [(owner, model.pieces(text)) for owner, text in texts]
-        owned.sort(key=lambda owner_and_pieces: len(owner_and_pieces[1]))
+        owned = sorted(((owner, model.pieces(text)) for owner, text in texts), key=_length)
         self.owner = torch.tensor([owner for owner, _ in owned])
         self.lengths = [len(pieces) for _, pieces in owned]
         with torch.inference_mode():
@@ -96,6 +97,10 @@ class Problem:
         evidence: Evidence = gather(("expressions",), problem, solutions, None, model)
         table = np.concatenate(evidence.vectors["expressions"])
         self.expressions = torch.tensor(expression_distances(table)).float()
+
+
+def _length(text: tuple[int, Sequence[int]]) -> int:
+    return len(text[1])
 
 
 class Upper(torch.nn.Module):
@@ -279,8 +284,17 @@ def main() -> None:
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1, (step + 1) / WARM_UP) * (1 - step / steps)
     )
-    log(f"untaught: {reported(model, chosen_on)}")
-    for epoch in range(1, args.epochs + 1):
+    parts = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    start = 0
+    for checkpoint in sorted(args.output.glob("epoch-*.pt")):
+        states = torch.load(checkpoint, map_location=device)
+        for name, part in parts.items():
+            part.load_state_dict(states[name])
+        start = states["epoch"]
+    if start == 0:
+        log(f"untaught: {reported(model, chosen_on)}")
+    for epoch in range(start + 1, args.epochs + 1):
+        # Where a run continues, it draws what it would have drawn.
         torch.manual_seed(args.seed * 1000 + epoch)
         model.train()
         losses, began = [], time.monotonic()
@@ -293,6 +307,8 @@ def main() -> None:
             schedule.step()
             losses.append(loss.item())
         minutes = (time.monotonic() - began) / 60
+        states = {name: part.state_dict() for name, part in parts.items()}
+        torch.save(states | {"epoch": epoch}, args.output / f"epoch-{epoch}.pt")
         log(
             f"epoch {epoch}: loss {np.mean(losses):.4f}, {len(losses)} steps, {minutes:.1f} minutes"
         )
