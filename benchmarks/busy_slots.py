@@ -149,9 +149,9 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=64, help="that the stand-in has")
     parser.add_argument("--requests", type=int, default=5000)
     args = parser.parse_args()
-    here, there = multiprocessing.Pipe()
-    multiprocessing.Process(target=stand_in, args=(there, args.slots), daemon=True).start()
-    args.url = here.recv()
+    receiver, sender = multiprocessing.Pipe()
+    multiprocessing.Process(target=stand_in, args=(sender, args.slots), daemon=True).start()
+    args.url = receiver.recv()
     asyncio.run(by_semaphore(argparse.Namespace(**(vars(args) | {"requests": 1})), "warm up"))
     rows = [row_of(args, way) for way in ("named", "unknown", "semaphore")]
     print(tabulate(rows, headers="keys"))

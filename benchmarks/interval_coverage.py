@@ -166,8 +166,8 @@ def alarms(
         by_t = [row[0] for row in holm_rows([[p] for p in alone.tolist()])]
         flipped = [difference.p for difference in paired_differences(b, a)]
         called += [np.compress(compared, p).min() < 0.05 for p in (by_t, flipped)]
-    by_t, here = (called / repeats).tolist()
-    return by_t, here
+    alarms_by_t, alarms = (called / repeats).tolist()
+    return alarms_by_t, alarms
 
 
 @fewer_resamples

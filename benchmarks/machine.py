@@ -32,5 +32,5 @@ def peak_memory() -> int:
 
 
 def markdown(rows: Sequence[dict[str, object]]) -> str:
-    """Rows as a Markdown table, their keys as its head."""
-    return tabulate(rows, headers="keys", tablefmt="github", disable_numparse=True)
+    """Rows as a Markdown table, their keys as its head; "-" for a key that a row lacks."""
+    return tabulate(rows, headers="keys", tablefmt="github", disable_numparse=True, missingval="-")

@@ -60,14 +60,14 @@ def main() -> None:
         failed |= not versions
         return {name: versions.get(name, "-") for name in SHOWN} | {"why not": error}
 
-    here = f"@ file://{ROOT}\n"
-    tables = [[{"beside": name} | row(f"rpd-metric {here}{name}") for name in names or BESIDE]]
+    project = f"@ file://{ROOT}\n"
+    tables = [[{"beside": name} | row(f"rpd-metric {project}{name}") for name in names or BESIDE]]
     if not names:
         allowed = ("-c", ROOT / "constraints.txt")
         tables.append(
             [
                 {"extra": f"{extra} on {python}"}
-                | row(f"rpd-metric[{extra}] {here}", *allowed, f"--python-version={python}")
+                | row(f"rpd-metric[{extra}] {project}", *allowed, f"--python-version={python}")
                 for extra in metadata("rpd-metric").get_all("Provides-Extra", ())
                 for python in PYTHONS
             ]
@@ -76,7 +76,7 @@ def main() -> None:
         tables.append(
             [
                 {"newest": f"{name} {newest[name]} beside [{extra}]"}
-                | row(f"rpd-metric[{extra}] {here}{name}=={newest[name]}")
+                | row(f"rpd-metric[{extra}] {project}{name}=={newest[name]}")
                 for name, extra in MOVING.items()
             ]
         )

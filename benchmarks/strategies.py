@@ -23,6 +23,7 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import itertools
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +33,7 @@ import numpy as np
 from machine import markdown
 
 from benchmarks.teach import splits
-from parts.recorded_groups import RecordedGroups, read_lines
+from parts.rows import read_lines
 from rpd_datasets.judging.auroc import (
     Estimate,
     Floats,
@@ -48,22 +49,21 @@ from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.core import problem_score
 from rpd_metric.distance.distances import DISTANCES, load_distance
-from rpd_metric.distance.diversity import group_distances
+from rpd_metric.distance.diversity import group_distances, renumbered
 from rpd_metric.distance.evidence import Evidence
 from rpd_metric.distance.measured import EvidenceTable
 from rpd_metric.distance.strategy import TAUGHT_SHARES, half_linked, taught_parts
 from rpd_metric.distance.trust import groups_auroc, scores_by_groups
 from rpd_metric.measure import gather
-from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.kinds import load_embedder
 from rpd_metric.statistics.strategy_counts import effective_number
 from rpd_metric.steps.extractive import ExtractiveSummarizer
-from rpd_metric.steps.grouping import Grouping, StrategyReader
 
 Array = Any
 Method = tuple[str, str]
+Groups = tuple[int | None, ...]
 
 FILES = {
     "controlled": "strategy_bench/controlled.jsonl",
@@ -149,53 +149,47 @@ def case_of(row: dict[str, Any], encoder: Embedder) -> Case:
     return Case(row, labels, matrices)
 
 
-def part_of_taught(method: Method, evidence: Evidence) -> Array:
-    """`taught` without the expressions, or they alone."""
-    *by_encoder, expressions = taught_parts(evidence)
+def distances_of(method: Method, evidence: dict[str, Evidence]) -> Array:
+    """The matrix of a method; parts of `taught` are linked as it is."""
+    source, name = method
+    if method not in (ENCODER, EXPRESSIONS):
+        return load_distance(name)(evidence[source])
+    *by_encoder, of_expressions = taught_parts(evidence[source])
     if method == EXPRESSIONS:
-        return half_linked(expressions)
+        return half_linked(of_expressions)
     return half_linked(sum(a * b for a, b in zip(TAUGHT_SHARES, by_encoder, strict=False)))
 
 
-class RecordedReader:
-    """A chat model that gives the recorded replies."""
-
-    model = "recorded"
-
-    def __init__(self, replies: RecordedGroups) -> None:
-        self._replies = replies
-
-    async def __call__(self, request: ChatRequest) -> ChatReply:
-        """The reply in the form that the prompt asks for."""
-        return ChatReply(self._replies({"messages": request.messages}), "stop")
+def recorded_groups(folder: Path) -> dict[str, Groups]:
+    """What the reader sorted each problem's solutions into, by the problem's id."""
+    groups = {}
+    for reply in read_lines(folder / "strategy_bench" / "group_replies.jsonl"):
+        group_of = dict(zip(reply["order"], reply["groups"], strict=True))
+        places = range(1 + max(reply["order"]))
+        groups[reply["problem_id"]] = renumbered([group_of.get(place) for place in places])
+    return groups
 
 
 class Problems:
     """One labelled set: what each method makes of it."""
 
-    def __init__(self, cases: Sequence[Case], replies: RecordedGroups, num_bootstrap: int) -> None:
-        self.cases = cases
-        self.replies = replies
+    def __init__(
+        self, cases: Sequence[Case], recorded: Mapping[str, Groups], num_bootstrap: int
+    ) -> None:
+        self.cases, self.recorded = cases, recorded
         self.weights = resamples(len(cases), num_bootstrap, 0)
-        reader = StrategyReader(RecordedReader(replies))
-        self.groups: list[Grouping] = []
-        if all(replies.knows(case.row["problem"]) for case in cases):
-            self.groups = [
-                run(reader.sort(case.row["problem"], case.row["steps"])) for case in cases
-            ]
+        tested = all("tests" in case.row for case in cases)
         self.matrices = {
-            method: [load_distance(method[1])(case.evidence[method[0]]) for case in cases]
+            method: [distances_of(method, case.evidence) for case in cases]
             for method in METHODS
-            if method[0] in cases[0].evidence and method not in (ENCODER, EXPRESSIONS, GROWTH)
+            if method[0] in cases[0].evidence and (tested or method != GROWTH)
         }
-        if all("tests" in case.row for case in cases):
-            self.matrices[GROWTH] = [load_distance("growth")(case.evidence[""]) for case in cases]
-        for part in (ENCODER, EXPRESSIONS):
-            self.matrices[part] = [part_of_taught(part, case.evidence[""]) for case in cases]
-        if self.groups:
+        self.groups: list[Groups] = []
+        if all(case.row["problem_id"] in recorded for case in cases):
+            self.groups = [recorded[case.row["problem_id"]] for case in cases]
             grouped = list(zip(self.groups, self.matrices[STRATEGY], strict=True))
-            self.matrices[GROUPS] = [group_distances(a.groups, 0 * b) for a, b in grouped]
-            self.matrices[GROUPS_THEN_DISTANCE] = [group_distances(a.groups, b) for a, b in grouped]
+            self.matrices[GROUPS] = [group_distances(a, 0 * b) for a, b in grouped]
+            self.matrices[GROUPS_THEN_DISTANCE] = [group_distances(a, b) for a, b in grouped]
         self.several = np.array(
             [any(differs for *_, differs in case.labels.pairs()) for case in cases]
         )
@@ -231,7 +225,7 @@ class Problems:
     def part(self, chosen: Callable[[dict[str, Any]], bool]) -> Problems:
         """Those problems alone whose row is chosen."""
         cases = [case for case in self.cases if chosen(case.row)]
-        return Problems(cases, self.replies, len(self.weights) - 1)
+        return Problems(cases, self.recorded, len(self.weights) - 1)
 
     def paraphrases(self, method: Method) -> dict[str, Floats]:
         """In problems with both, how far solutions of one strategy are apart beside those of two:
@@ -253,7 +247,7 @@ class Problems:
         matrices = self.matrices[STRATEGY if method in (GROUPS, GROUPS_THEN_DISTANCE) else method]
         complete = []
         for number, (case, matrix) in enumerate(zip(self.cases, matrices, strict=True)):
-            in_turn = self.groups[number].groups if method[0] == "groups" else None
+            in_turn = self.groups[number] if method[0] == "groups" else None
             picks = select_solutions(matrix, PICKED, groups=in_turn)
             matters = case.labels.choice_matters(PICKED)
             complete.append(float(case.labels.complete(picks, PICKED)) if matters else np.nan)
@@ -261,18 +255,15 @@ class Problems:
 
     def ranking(self, method: Method) -> dict[str, Floats]:
         """AUROC of "several strategies" by the problems' scores, in every resample."""
+        values = [problem_score(distances) for distances in self.matrices[method]]
         if method == GROUPS_THEN_DISTANCE:
-            pairs = list(zip(self.groups, self.matrices[STRATEGY], strict=True))
+            matrices = self.matrices[STRATEGY]
             values = scores_by_groups(
-                [effective_number(grouping.groups) for grouping, _ in pairs],
-                [groups_auroc(grouping.groups, matrix) for grouping, matrix in pairs],
-                [problem_score(matrix) for _, matrix in pairs],
+                [effective_number(groups) for groups in self.groups],
+                [groups_auroc(*pair) for pair in zip(self.groups, matrices, strict=True)],
+                [problem_score(matrix) for matrix in matrices],
             )
-            scores = np.array(values, dtype=float)
-        else:
-            scores = np.array(
-                [problem_score(distances) for distances in self.matrices[method]], dtype=float
-            )
+        scores = np.array(values, dtype=float)
         # Each problem as one labelled pair of its own.
         wins = count_wins(scores[:, None], self.several[:, None])
         return {"ranking": pooled_auroc(wins, self.weights)}
@@ -287,42 +278,26 @@ class Problems:
         return estimate(weighted_mean(shares, self.weights))
 
 
-def print_figures(sets: Mapping[str, Problems], figure: str) -> None:
-    """A figure of every method on every set, and what it has more than `strategy`."""
-    values, gains = [], []
-    for method in METHODS:
-        row: dict[str, object] = {"distance": _name(method)}
-        gain = dict(row)
-        for name, problems in sets.items():
-            known = method in problems.matrices
-            estimates = getattr(problems, figure)(method) if known else {}
-            others = getattr(problems, figure)(STRATEGY)
-            for measure, reference in others.items():
-                column = f"{name} {measure}"
-                row[column] = f"{estimate(estimates[measure])}" if known else "-"
-                gap = estimate(estimates[measure] - reference) if known else None
-                gain[column] = "-" if gap is None else format(gap, "+.3f")
-        values.append(row)
-        gains.append(gain)
-    if figure == "triples":
-        chances = {f"{name} triples": f"{part.triples_by_chance()}" for name, part in sets.items()}
-        values.append({"distance": "by chance"} | chances)
-    print(f"{markdown(values)}\n\nMinus `strategy`, LLM steps, paired by problem:\n")
-    print(markdown([gain for gain in gains if gain["distance"] != _name(STRATEGY)]), "\n")
-
-
-def print_columns(
-    columns: Sequence[tuple[str, Problems, str]], methods: Sequence[Method], figure: str = "aurocs"
+def print_table(
+    columns: Sequence[tuple[Any, ...]],
+    figure: str = "aurocs",
+    methods: Sequence[Method] = METHODS,
+    minus: Method | None = None,
 ) -> None:
-    """A figure of these methods on some sets, of programs maybe in one reading."""
+    """A figure of methods on sets, of programs maybe in one reading; or what it has more than that
+    of one method, paired by problem.
+    """
     rows = []
     for method in methods:
         row: dict[str, object] = {"distance": _name(method)}
-        for name, problems, reading in columns:
-            if method in problems.matrices:
-                read = (reading,) if reading else ()
-                for measure, values in getattr(problems, figure)(method, *read).items():
-                    row[f"{name} {measure}"] = f"{estimate(values)}"
+        for name, problems, *reading in columns:
+            if method not in problems.matrices or method == minus:
+                continue
+            measured = getattr(problems, figure)
+            less = measured(minus, *reading) if minus else {}
+            for measure, values in measured(method, *reading).items():
+                gap = estimate(values - less.get(measure, 0))
+                row[f"{name} {measure}"] = format(gap, "+.3f" if minus else ".3f")
         rows += [row] if len(row) > 1 else []
     print(f"{markdown(rows)}\n")
 
@@ -439,18 +414,18 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draws the AUROCs, as SVG")
     args = parser.parse_args()
     encoder = load_embedder(args.embedder)
-    replies = RecordedGroups.of_sets(args.data / "strategy_bench")
+    recorded = recorded_groups(args.data)
 
     def measured(rows: Sequence[dict[str, Any]]) -> Problems:
         cases = [case_of(row, encoder) for row in rows[: args.limit]]
-        return Problems(cases, replies, args.num_bootstrap)
+        return Problems(cases, recorded, args.num_bootstrap)
 
     sets = {name: measured(read_lines(args.data / file)) for name, file in FILES.items()}
     held = splits(args.data, trial=False)
     # Half of train taught the encoder; the calibration curves of other distances are of all.
     natural = {row["problem_id"] for row in held["natural"]}
-    cases = [case for case in sets["train"].cases if case.row["problem_id"] in natural]
-    shown = {"natural": Problems(cases, replies, args.num_bootstrap), **sets}
+    half = sets["train"].part(lambda row: row["problem_id"] in natural)
+    shown = {"natural": half, **sets}
     for part in (TAUGHT, ENCODER):
         del sets["train"].matrices[part]
     print(f"{encoder.name}, {args.num_bootstrap} resamples of the problems, seed 0.\n")
@@ -463,25 +438,28 @@ def main() -> None:
         )
     print()
     for figure in ("aurocs", "triples", "ranking"):
-        print_figures(shown, figure)
+        print_table([*shown.items()], figure)
+        print("Minus `strategy`, LLM steps, paired by problem:\n")
+        print_table([*shown.items()], figure, minus=STRATEGY)
+    chances = (f"{name} {part.triples_by_chance()}" for name, part in shown.items())
+    print(f"Triples by chance: {', '.join(chances)}\n")
     seventh = measured(held["held-back seventh"])
     programs = measured(read_lines(args.data / PROGRAMS))
-    columns = [("held-back seventh", seventh, ""), ("programs", programs, "")]
-    for languages in ("two languages", "one language"):
-        columns.append((f"programs, {languages}", programs, languages))
-    print_columns(columns, METHODS)
+    print_table(
+        [("held-back seventh", seventh), ("programs", programs)]
+        + [(f"programs, {of}", programs, of) for of in ("two languages", "one language")]
+    )
     written = {"controlled": sets["controlled"], "held back": seventh}
     for name, problems in written.items():
-        kinds = sorted({kind_of(case.row) for case in problems.cases})
+        kinds = Counter(kind_of(case.row) for case in problems.cases)
         parts = [
-            (kind, problems.part(lambda row, kind=kind: kind_of(row) == kind)) for kind in kinds
+            (f"{kind} ({count})", problems.part(lambda row, kind=kind: kind_of(row) == kind))
+            for kind, count in kinds.items()
         ]
         print(f"By kind, {name}:\n")
-        print_columns(
-            [(f"{kind} ({len(part.cases)})", part, "") for kind, part in parts], WITHOUT_STEPS
-        )
+        print_table(parts, methods=WITHOUT_STEPS)
     print("Pairs of one strategy in other wordings beside pairs of two strategies:\n")
-    print_columns([(*item, "") for item in written.items()], METHODS, "paraphrases")
+    print_table([*written.items()], "paraphrases")
     if args.picture:
         draw(shown, args.picture)
     fitted = curves(sets, CURVES, args.embedder)

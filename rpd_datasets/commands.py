@@ -48,8 +48,8 @@ def run_command(
     """
     status, line = 0, ""
     try:
-        again = f"{name}: interrupted again, stopped at once; {after_interrupt}\n"
-        with stopped_by_signals(printable(again)):
+        second_interrupt = f"{name}: interrupted again, stopped at once; {after_interrupt}\n"
+        with stopped_by_signals(printable(second_interrupt)):
             work()
     except KeyboardInterrupt:
         status, line = 130, f"interrupted; {after_interrupt}"
@@ -72,10 +72,10 @@ def stopped_by_signals(at_second: str = "") -> Iterator[Callable[[], None]]:
     Yields a function that raises `KeyboardInterrupt` again after a signal: Python drops exceptions
     in destructors and in callbacks from C.
     """
-    came: list[int] = []
+    signals: list[int] = []
 
     def stop_if_interrupted() -> None:
-        if came:
+        if signals:
             raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
@@ -83,7 +83,7 @@ def stopped_by_signals(at_second: str = "") -> Iterator[Callable[[], None]]:
         return
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        if came and at_second:
+        if signals and at_second:
             # Working threads and processes would delay any other exit.
             for child in multiprocessing.active_children():
                 child.kill()
@@ -93,7 +93,7 @@ def stopped_by_signals(at_second: str = "") -> Iterator[Callable[[], None]]:
             with suppress(OSError):
                 os.write(2, at_second.encode())
             os._exit(130)
-        came.append(number)
+        signals.append(number)
         raise KeyboardInterrupt
 
     former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -208,15 +208,15 @@ class CurationConfig:
 
     def __post_init__(self) -> None:
         check_least(1, self, "num_samples", "num_problems", "num_solutions", "threads")
-        for name, value, known in (
+        for name, value, choices in (
             ("ties", self.ties, get_args(Ties)),
             ("selection", self.selection, SELECTIONS),
             ("choice of problems", self.problems, PROBLEM_CHOICES),
             ("choice of solutions", self.solutions, SOLUTION_CHOICES),
             ("completeness", self.completeness, ("rules", "llm")),
         ):
-            if value not in known:
-                raise InputError(f"unknown {name} {value!r}; use one of {', '.join(known)}")
+            if value not in choices:
+                raise InputError(f"unknown {name} {value!r}; use one of {', '.join(choices)}")
         automatic = [name for name in ("problems", "solutions") if getattr(self, name) == AUTO]
         # The most accurate on labelled problems, see docs/distances.md; `taught` is made of minilm.
         default = "taught" if self.embedder in ("minilm", "taught") else "pieces"
@@ -318,10 +318,10 @@ class CurationConfig:
 
         With steps also RPD, to compare sets.
         """
-        named = {self.problem_distance, self.solution_distance}
-        named |= {"rpd"} if self.reads_steps else set()
+        compared = {self.problem_distance, self.solution_distance}
+        compared |= {"rpd"} if self.reads_steps else set()
         rpd = {"rpd": "rpd_first"} if self.ties == "first" else {}
-        return {name: rpd.get(name, name) for name in METRICS if name in named}
+        return {name: rpd.get(name, name) for name in METRICS if name in compared}
 
     @cached_property
     def reads_steps(self) -> bool:

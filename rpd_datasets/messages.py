@@ -38,8 +38,12 @@ _RESULT = re.compile(r"<tool_response>\n?(.*?)\n?</tool_response>", re.S)
 
 # Parts that are named in the text, and left out.
 _NAMED = ("image", "audio", "video", "document", "file")
-# How messages begin that Codex writes as the user's before the task.
-ENVIRONMENT = ("<environment_context>", "<user_instructions>", "# AGENTS.md")
+# How messages begin that Codex writes before the task; they differ between runs of one task.
+_ENVIRONMENT = (
+    *("<environment_context>", "<user_instructions>", "# AGENTS.md"),
+    *("<permissions instructions>", "<collaboration_mode>"),
+    *("<skills_instructions>", "<apps_instructions>", "<plugins_instructions>"),
+)
 
 
 def role_of(turn: Any) -> str | None:
@@ -250,13 +254,20 @@ def solution_text(completion: Iterable[Message]) -> str:
     return "\n\n".join(text for text in texts if text.strip())
 
 
+def is_environment(message: Message) -> bool:
+    """Whether an agent wrote a message before its task, and not the user."""
+    return str(message["content"]).startswith(_ENVIRONMENT)
+
+
 def prompt_text(prompt: Iterable[Message]) -> str:
-    """The text of a prompt, with the speakers' names if there are several turns; not the system's.
+    """The text of a prompt, with the speakers' names if there are several turns.
+
+    It is without the system's turns, and without an agent's environment.
 
     >>> prompt_text([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}])
     'Hi'
     """
-    turns = [turn for turn in prompt if turn["role"] != "system"]
+    turns = [turn for turn in prompt if turn["role"] != "system" and not is_environment(turn)]
     if len(turns) == 1:
         return str(turns[0]["content"])
     return "\n\n".join(f"{turn['role'].title()}: {message_text(turn)}" for turn in turns)
@@ -264,18 +275,9 @@ def prompt_text(prompt: Iterable[Message]) -> str:
 
 def identity_of(prompt: Sequence[Message]) -> str:
     """What prompts of one problem share beside their text; empty without a system prompt."""
-    system = [turn["content"] for turn in prompt if turn["role"] == "system"]
+    turns = [turn for turn in prompt if turn["role"] == "system" and not is_environment(turn)]
+    system = [turn["content"] for turn in turns]
     return "\n".join([*system, prompt_text(prompt)]) if system else ""
-
-
-def task_of(prompt: Sequence[Message]) -> str:
-    """The user's own first words, if an agent wrote messages before them; else empty.
-
-    Sessions in different folders are then one problem.
-    """
-    words = [str(turn["content"]) for turn in prompt if turn["role"] == "user"]
-    own = [text for text in words if not text.startswith(ENVIRONMENT)]
-    return own[0] if own[:1] != words[:1] and own else ""
 
 
 def is_plain(trajectory: Trajectory) -> bool:

@@ -63,14 +63,14 @@ hidden = functools.partial(option, group=None)
 def documented(kind: type[Kind]) -> type[Kind]:
     """Write the fields' help into a dataclass's docstring, and refuse unknown names by name."""
     make: Any = kind.__init__
-    known = [option.name for option in fields(kind)]  # type: ignore[arg-type]
+    names = [option.name for option in fields(kind)]  # type: ignore[arg-type]
 
     @functools.wraps(make)
-    def checked(self: Any, *values: Any, **named: Any) -> None:
-        for name in named.keys() - known:
-            (near,) = difflib.get_close_matches(name, known, n=1, cutoff=0)
+    def checked(self: Any, *values: Any, **options: Any) -> None:
+        for name in options.keys() - names:
+            (near,) = difflib.get_close_matches(name, names, n=1, cutoff=0)
             raise InputError(f"{kind.__name__} has no option {name!r}; did you mean {near!r}?")
-        make(self, *values, **named)
+        make(self, *values, **options)
 
     kind.__init__ = checked  # type: ignore[method-assign]
     lines = [f"        {entry.name}: {entry.metadata['help']}." for entry in fields(kind)]  # type: ignore[arg-type]
@@ -127,8 +127,11 @@ def options_from(
 
 def as_options(value: Any, *groups: str) -> dict[str, Any]:
     """The inverse of [`options_from`]: values by their names on the command line."""
-    named = [entry for group in groups for entry in _options(type(value), group)]
-    return {entry.metadata.get("name") or entry.name: getattr(value, entry.name) for entry in named}
+    return {
+        entry.metadata.get("name") or entry.name: getattr(value, entry.name)
+        for group in groups
+        for entry in _options(type(value), group)
+    }
 
 
 def read_options(path: str | Path) -> dict[str, Any]:

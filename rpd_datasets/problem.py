@@ -91,8 +91,8 @@ def strategy_labels(extra: Mapping[str, Any], num_solutions: int) -> list[str] |
         return None
     if isinstance(names, list):
         names = {str(label): name for label, name in enumerate(names)}
-    known = names if isinstance(names, Mapping) else {}
-    return [UNNAMED if label is None else str(known.get(str(label)) or label) for label in labels]
+    names = names if isinstance(names, Mapping) else {}
+    return [UNNAMED if label is None else str(names.get(str(label)) or label) for label in labels]
 
 
 def _take(value: Any, count: int, indices: Sequence[int]) -> Any:

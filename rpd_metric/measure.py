@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,6 @@ Matrix = npt.NDArray[np.float64]
 Steps = Sequence[Sequence[str]]
 
 PROBLEMS_PER_CALL = 64
-# MiniLM reads 256 word pieces, which is about as many as 150 words with their mathematics.
-CHUNK_WORDS = 150
 # Long enough to say what is done, short enough to say one thing. Eight, evenly spaced, see strategy
 # as well as all of them, and bound what a reasoning trace costs.
 PIECE_WORDS = 40
@@ -153,12 +150,12 @@ def compute_rpd(
         matrices += step_matrices(groups, encoder, ties)
     means = [mean_pairwise(matrix) for matrix in matrices]
     measured = [mean for mean in means if mean is not None]
-    listed = {"matrices": [none_for_nan(matrix) for matrix in matrices]} if return_matrices else {}
+    lists = [none_for_nan(matrix) for matrix in matrices]
     return {
         "rpd": sum(measured) / len(measured) if measured else None,
         "rpd_per_problem": means,
         "problem_score": [problem_score(matrix) for matrix in matrices],
-        **listed,
+        **({"matrices": lists} if return_matrices else {}),
         "num_problems": len(rows),
         "num_solutions": num_solutions,
         "num_unsummarized": sum(reasons.values()),
@@ -192,7 +189,7 @@ def _encoded(
     readings: Iterable[Sequence[Sequence[str]]], embedder: Embedder
 ) -> dict[str, npt.NDArray[np.float32]]:
     """The vector of each distinct text, by one call to the encoder."""
-    texts = list(dict.fromkeys(text for read in readings for texts in read for text in texts))
+    texts = list(dict.fromkeys(text for reading in readings for texts in reading for text in texts))
     if not texts:
         return {}
     what = f"the embedder {embedder.name!r}"
@@ -202,51 +199,47 @@ def _encoded(
 
 
 def _rows(
-    read: Sequence[Sequence[str]], encoded: Mapping[str, npt.NDArray[np.float32]]
+    readings: Sequence[Sequence[str]], encoded: Mapping[str, npt.NDArray[np.float32]]
 ) -> list[npt.NDArray[np.float32]]:
     """Per solution an array with a row for each of its texts."""
     empty = np.zeros((0, 0), dtype=np.float32)
-    return [np.stack([encoded[text] for text in texts]) if texts else empty for texts in read]
+    return [np.stack([encoded[text] for text in texts]) if texts else empty for texts in readings]
 
 
-def _rarities(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
+def _rarities(readings: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
     """Per solution one row with the weight of each method that it names."""
     column = {method.phrase: place for place, method in enumerate(known_methods())}
     weights = np.array([method.weight for method in known_methods()], dtype=np.float32)
     rows = []
-    for texts in read:
+    for texts in readings:
         row = np.zeros((len(texts), len(weights)), dtype=np.float32)
-        named = [column[phrase] for text in texts for phrase in text.splitlines()]
-        row[:, named] = weights[named]
+        columns = [column[phrase] for text in texts for phrase in text.splitlines()]
+        row[:, columns] = weights[columns]
         rows.append(row)
     return rows
 
 
-def _occurrences(read: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
+def _occurrences(readings: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
     """Per solution one row, 1 in the place of each expression of the problem that it has."""
-    own = [[set(text.splitlines()) for text in texts] for texts in read]
-    places = sorted(set().union(*(positions for texts in own for positions in texts)))
+    expression_sets = [[set(text.splitlines()) for text in texts] for texts in readings]
+    places = sorted(set().union(*(positions for texts in expression_sets for positions in texts)))
     return [
         np.array(
             [[place in positions for place in places] for positions in texts], dtype=np.float32
         )
-        for texts in own
+        for texts in expression_sets
     ]
 
 
 def pieces_read(solution: str) -> list[str]:
     """The pieces of a solution that are read, evenly spaced from first to last."""
-    pieces = _in_pieces(answer_part(solution), PIECE_WORDS)
+    text = answer_part(solution)
+    words = word_spans(text)
+    parts = [words[start : start + PIECE_WORDS] for start in range(0, len(words), PIECE_WORDS)]
+    pieces = [" ".join(text[part[0][0] : part[-1][1]].split()) for part in parts]
     if len(pieces) <= MOST_PIECES:
         return pieces
     return [pieces[round(place)] for place in np.linspace(0, len(pieces) - 1, MOST_PIECES)]
-
-
-def _in_pieces(text: str, size: int) -> list[str]:
-    """A text in pieces of `size` words; the last one may be shorter."""
-    words = word_spans(text)
-    parts = [words[start : start + size] for start in range(0, len(words), size)]
-    return [" ".join(text[part[0][0] : part[-1][1]].split()) for part in parts]
 
 
 def _nonempty(steps: Sequence[str]) -> list[str]:
@@ -266,7 +259,7 @@ def _method_names(solution: str) -> list[str]:
 def texts_of(kind: str, problem: str, solutions: Sequence[str], steps: Steps) -> list[list[str]]:
     """What a distance reads of each solution, by the kind of texts."""
     if kind == "steps":
-        return [_nonempty(listed) for listed in steps]
+        return [_nonempty(solution) for solution in steps]
     if kind == "summary":
         return [[" ".join(nonempty)] if nonempty else [] for nonempty in map(_nonempty, steps)]
     if kind == "expressions":
@@ -279,7 +272,6 @@ def texts_of(kind: str, problem: str, solutions: Sequence[str], steps: Steps) ->
 # Kinds that need nothing but a solution's text.
 OF_A_TEXT: Mapping[str, Callable[[str], list[str]]] = {
     "text": lambda text: _nonempty([text]),
-    "chunks": partial(_in_pieces, size=CHUNK_WORDS),
     "pieces": pieces_read,
     "taught": pieces_read,
     "methods": _method_names,

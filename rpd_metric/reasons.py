@@ -29,7 +29,7 @@ class Reason(StrEnum):
     @property
     def option(self) -> str:
         """The option of `rpd curate` that brings back what was left out, `""` where none does."""
-        return next((option for option, those in _BACK.items() if self in those), "")
+        return next((option for option, reasons in _BACK.items() if self in reasons), "")
 
     def __new__(cls, code: str, meaning: str = "") -> Reason:
         """A member is written as its code and its meaning."""

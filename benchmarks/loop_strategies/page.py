@@ -242,8 +242,8 @@ def gate_sections(corners: Mapping[str, ByArm]) -> list[str]:
             mean = f"{100 * np.nanmean(values):.1f}"
             known.append([name, strategy, f"{fits}", f"{100 * shares[strategy]:.1f}", mean])
         by_k = {k: mixtures(result, k) for k in COMPARED}
-        for which, title in MIXTURES.items():
-            mixed.append([name, title, *(f"{100 * by_k[k][which]:.1f}" for k in COMPARED)])
+        for mixture, title in MIXTURES.items():
+            mixed.append([name, title, *(f"{100 * by_k[k][mixture]:.1f}" for k in COMPARED)])
         gain = 100 * (by_k[PRIMARY_K]["even"] - by_k[PRIMARY_K]["natural"])
         listed, other = np.sum(list(result["sampled"].values()), axis=0)
         due = CHECKS * right(result)[: len(result["sampled"])].sum()

@@ -104,9 +104,9 @@ class Runner:
         result |= {"tuned": bool(tuned), "scale": vars(self.scale), "start": digest(base)}
         adapter, ids = None, split(corner.task, seed)["validation" if tuned else "tests"]
         if name != START:
-            rate, epochs = how = tuned or self.best(corner.start)
+            rate, epochs = tuning = tuned or self.best(corner.start)
             result |= {"rate": rate, "epochs": epochs * arm.early}
-            base, adapter, result["set"] = self._train(corner, name, seed, base, how)
+            base, adapter, result["set"] = self._train(corner, name, seed, base, tuning)
         ids = ids[: self.scale.tests]
         checked = ids[: self.scale.checked] if name == START else []
         result |= self._score(corner, base, adapter, ids, arm.share, checked)
@@ -139,23 +139,23 @@ class Runner:
         folder, warm = self.output / corner.name / START, split(corner.task, 0)["warm"]
         if folder.is_dir():
             return folder
-        how = WARMING[corner.start]
+        tuning = WARMING[corner.start]
         if corner.start == LITTLE:
             samples = first_solutions(drawn(task, warm[: scale.little], 1, shares, seed=1))
-            self._merge(make_smollm2(self.output / "model"), samples, folder, how)
+            self._merge(make_smollm2(self.output / "model"), samples, folder, tuning)
             return folder
         base = self.output / f"warmed-{corner.start}-{task}"
         if not base.is_dir():
             samples = warming_samples(
                 corner, warm, scale.some if corner.start == SOME else scale.warm
             )
-            self._merge(make_smollm2(self.output / "model"), samples, base, how)
+            self._merge(make_smollm2(self.output / "model"), samples, base, tuning)
         settling = drawn(task, warm[: scale.settle], 1, shares, seed=1)
         self._merge(base, first_solutions(settling), folder, SETTLING)
         return folder
 
     def _merge(
-        self, base: Path, samples: list[tuple[str, str]], folder: Path, how: tuple[float, float]
+        self, base: Path, samples: list[tuple[str, str]], folder: Path, tuning: tuple[float, float]
     ) -> None:
         """Train a start and save it with all its weights."""
         from transformers import AutoTokenizer
@@ -164,28 +164,28 @@ class Runner:
 
         adapter = folder.with_name(f"{folder.name}-adapter")
         if not adapter.is_dir():
-            self._fit(base, samples, adapter, how, 0)
+            self._fit(base, samples, adapter, tuning, 0)
         tokenizer = AutoTokenizer.from_pretrained(base)
         save(load(base, self.device, adapter), tokenizer, folder)
 
     def _train(
-        self, corner: Corner, name: str, seed: int, base: Path, how: tuple[float, float]
+        self, corner: Corner, name: str, seed: int, base: Path, tuning: tuple[float, float]
     ) -> tuple[Path, Path, dict[str, Any]]:
         """An arm's base, its adapter, and what is known of its set."""
-        arm, (rate, epochs) = ARMS[name], how
+        arm, (rate, epochs) = ARMS[name], tuning
         folder = self.output / corner.name / f"seed-{seed}" / f"{name}-{rate:g}x{epochs:g}"
         folder.mkdir(parents=True, exist_ok=True)
         adapter, facts = folder / "adapter", folder / "set.json"
         if arm.diversity_weight is not None:
-            learnt = self._train(corner, str(arm.base), seed, base, how)[1]
+            learnt = self._train(corner, str(arm.base), seed, base, tuning)[1]
             return self._reinforce(corner, name, seed, (base, learnt), folder), adapter, {}
         if arm.base and arm.early == 1.0:
-            return self._train(corner, arm.base, seed, base, how)
+            return self._train(corner, arm.base, seed, base, tuning)
         if not adapter.is_dir():
             data = self._curate(corner, arm.base or name, seed, base)
             known = described(corner.task, data)
-            how = (rate, epochs * arm.early)
-            known["loss"] = self._fit(base, pairs(data), folder / "trained", how, seed)
+            tuning = (rate, epochs * arm.early)
+            known["loss"] = self._fit(base, pairs(data), folder / "trained", tuning, seed)
             facts.write_text(json.dumps(known), encoding="utf-8")
             (folder / "trained").rename(adapter)
         return base, adapter, json.loads(facts.read_text(encoding="utf-8"))
@@ -249,13 +249,13 @@ class Runner:
         base: Path,
         samples: list[tuple[str, str]],
         adapter: Path,
-        how: tuple[float, float],
+        tuning: tuple[float, float],
         seed: int,
     ) -> float:
         from benchmarks.loop_strategies.training import fine_tune
 
         self._begin(f"{adapter.relative_to(self.output)}: train on {len(samples)} samples")
-        rate, epochs = how
+        rate, epochs = tuning
         return fine_tune(
             base, samples, adapter, rate=rate, epochs=epochs, seed=seed, device=self.device
         )
@@ -340,12 +340,12 @@ def described(task: str, data: Path) -> dict[str, Any]:
         [strategy_of(task, row["id"], row["solutions"][place]) for place in row["selected"]]
         for row in rows
     ]
-    every = [name for some in names for name in some]
+    taken = [name for row in names for name in row]
     return {
         "problems": len(rows),
-        "samples": len(every),
-        "strategies": float(np.mean([len({*some}) for some in names])),
-        "shares": {name: round(every.count(name) / len(every), 4) for name in STRATEGIES[task]},
+        "samples": len(taken),
+        "strategies": float(np.mean([len({*row}) for row in names])),
+        "shares": {name: round(taken.count(name) / len(taken), 4) for name in STRATEGIES[task]},
     }
 
 

@@ -89,11 +89,11 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say it, with the nearest to what does not exist, and exit with 2."""
         flags = [word for word in message.split() if word.startswith("--")]
-        known: Iterable[str] = self._option_string_actions
+        names: Iterable[str] = self._option_string_actions
         typed = flags[0] if message.startswith("unrecognized") and flags else ""
         if choice := re.search(r"invalid choice: '(.+?)' \(choose from (.+)\)", message):
-            typed, known = choice[1], re.findall(r"[\w-]+", choice[2])
-        if near := difflib.get_close_matches(typed, known, n=1):
+            typed, names = choice[1], re.findall(r"[\w-]+", choice[2])
+        if near := difflib.get_close_matches(typed, names, n=1):
             message += f"; did you mean {near[0]}?"
         self.exit(2, f"{self.prog}: {message}\nSee {self.prog} --help\n")
 
@@ -234,10 +234,10 @@ def checked_config(
     return config
 
 
-def curation_config(args: argparse.Namespace, groups: Sequence[str], **own: Any) -> CurationConfig:
+def curation_config(args: argparse.Namespace, groups: Sequence[str], **more: Any) -> CurationConfig:
     """The configuration of these groups of options, and of fields that the command decides."""
     sampling, requests = options_from(Sampling, args), options_from(RequestOptions, args)
-    return options_from(CurationConfig, args, groups, sampling=sampling, requests=requests, **own)
+    return options_from(CurationConfig, args, groups, sampling=sampling, requests=requests, **more)
 
 
 def open_input(
@@ -285,20 +285,20 @@ def worded_for(parser: argparse.ArgumentParser, error: RPDError) -> str:
     return f"{message}\nSee {parser.prog} --help" if advises else message
 
 
-def with_config(parser: argparse.ArgumentParser, given: Sequence[str]) -> list[str]:
+def with_config(parser: argparse.ArgumentParser, typed_line: Sequence[str]) -> list[str]:
     """The command line, followed by the options of the file that `--config` names.
 
     Raises:
         [`InputError`]: The file cannot be read, or has options that the command lacks.
     """
-    named = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    named.add_argument("--config", nargs="?")  # without a file it is the parser's own error
-    if (path := named.parse_known_args(given)[0].config) is None:
-        return list(given)
-    values, line = read_options(path), list(given)
-    typed = {word.partition("=")[0] for word in given if word.startswith("-")}
-    own = ("help", "help_all", "config")
-    actions = {action.dest: action for action in parser._actions if action.dest not in own}
+    config_parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    config_parser.add_argument("--config", nargs="?")  # without a file it is the parser's own error
+    if (path := config_parser.parse_known_args(typed_line)[0].config) is None:
+        return list(typed_line)
+    values, line = read_options(path), list(typed_line)
+    typed = {word.partition("=")[0] for word in typed_line if word.startswith("-")}
+    excluded = ("help", "help_all", "config")
+    actions = {action.dest: action for action in parser._actions if action.dest not in excluded}
     if {"format", "options"} <= values.keys():
         if values["format"] != MANIFEST_FORMAT:
             raise InputError(f"{path} was written by another version; type its options instead")
@@ -324,10 +324,10 @@ def _as_typed(action: argparse.Action, key: str, value: Any, where: str) -> list
     if isinstance(value, Mapping):
         value = [f"{name}={entry}" for name, entry in value.items()]
     repeated = several or isinstance(action, argparse._AppendAction)
-    listed = value if repeated and isinstance(value, list) else [value]
+    values = value if repeated and isinstance(value, list) else [value]
     kinds: Iterable[type] = (bool,) if action.nargs == 0 else (str, int, float, date)
-    if any(type(entry) not in kinds for entry in listed):
+    if any(type(entry) not in kinds for entry in values):
         raise InputError(f"{key} in {where} is {value!r}, which the option {flag} does not take")
     if action.nargs == 0:  # a switch, of which some have an opposite
         return [flag] if value else [name for name in action.option_strings if name[:5] == "--no-"]
-    return [flag, *map(str, listed)] if several else [f"{flag}={entry}" for entry in listed]
+    return [flag, *map(str, values)] if several else [f"{flag}={entry}" for entry in values]

@@ -38,7 +38,7 @@ def add_to(commands: Any) -> None:
     arguments.add_input(parser)
     add = parser.add_argument
     help = (
-        "distances to compare, of %(choices)s (default: all but raw_chunks, combined and growth; "
+        "distances to compare, of %(choices)s (default: all but combined and growth; "
         "groups, the chat model's own, with a chat model as --summarizer)"
     )
     choices = Choices(GROUPS, *Choices.HIDDEN)

@@ -47,8 +47,8 @@ def preset_options(name: str) -> dict[str, Any]:
 
 def add_to(commands: Any) -> None:
     """Add `rpd curate`."""
-    again = "run the same command again to continue"
-    parser = arguments.add_command(commands, _curate, __doc__, again)
+    after_interrupt = "run the same command again to continue"
+    parser = arguments.add_command(commands, _curate, __doc__, after_interrupt)
     arguments.add_input(parser)
     add, help = parser.add_argument, "the folder to make"
     add("--output", "-o", type=Path, required=True, metavar="DIR", help=help)
@@ -128,8 +128,8 @@ def _print_result(
     """Publish the folder if that is wanted, and say what was made."""
     pushed = None
     if repo := args.push_to_hub:
-        again = f"rpd push {args.output} {repo}{' --public' * args.public}"
-        print(f"{args.output} is complete; should publishing break: {again}", file=sys.stderr)
+        command = f"rpd push {args.output} {repo}{' --public' * args.public}"
+        print(f"{args.output} is complete; should publishing break: {command}", file=sys.stderr)
         with quiet_upload():
             pushed = curated.push_to_hub(repo, private=not args.public, commit_message=args.message)
     if args.json:
@@ -156,9 +156,9 @@ def _print_result(
 def _chosen_row(problem: Problem, scored: Scored, selected: list[int]) -> dict[str, Any]:
     score = scored.score if scored.problem_score is None else scored.problem_score
     row: dict[str, Any] = {"problem": problem.problem, "score": score, "chosen": selected}
-    own = {"strategies": scored.strategies, "strategy_names": scored.strategy_names}
-    known = own if scored.strategy_names else problem.extra
-    labels = strategy_labels(known, len(problem.solutions))
+    sorted_columns = {"strategies": scored.strategies, "strategy_names": scored.strategy_names}
+    columns = sorted_columns if scored.strategy_names else problem.extra
+    labels = strategy_labels(columns, len(problem.solutions))
     if labels is not None:  # so that one sees whether strategies were told apart
         row["strategies"] = [labels[index] for index in selected]
         row["num_strategies"] = len(set(row["strategies"]) - {UNNAMED})

@@ -68,6 +68,8 @@ def _show(args: argparse.Namespace) -> None:
         print_json({"repo_type": repo_type, "files": sorted(files), "findings": records})
     else:
         print(f"{len(files)} files of a {repo_type} would be sent:", *sorted(files), sep="\n  ")
+        if not findings:
+            print("No secrets, e-mail addresses or paths of this machine were found in them.")
         for finding in findings:
             print("Refused" if finding.refused else "Look at", finding)
     if refused := sum(finding.refused for finding in findings):

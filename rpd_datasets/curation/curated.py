@@ -74,12 +74,12 @@ class Curated:
 
     def _repr_html_(self) -> str:
         """The same in a notebook, with the first problems."""
-        first, *rest = map(html.escape, map(printable, repr(self).splitlines()))
+        title, *lines = map(html.escape, map(printable, repr(self).splitlines()))
         rows = self.dataset.select(range(min(EXAMPLES, len(self.dataset))))
-        listed = "".join(
+        items = "".join(
             f"<li dir=auto>{html.escape(printable(text))}</li>" for text in rows["problem"]
         )
-        return f"<b>{first}</b><br>{'<br>'.join(rest)}<ol>{listed}</ol>"
+        return f"<b>{title}</b><br>{'<br>'.join(lines)}<ol>{items}</ol>"
 
     @cached_property
     def dataset(self) -> Any:
@@ -219,13 +219,14 @@ def check_input(
         look_at_head(source, spec, name=name)
         return
     filters = config.filters
-    named = {
+    options = {
         "correct_column": filters.correct_column,
         "answer_column": filters.answer_column,
         "quality_column": config.quality_column,
     }
-    columns, problem = look_at_head(source, spec, name=name, needed=[*filter(None, named.values())])
-    for option, column in named.items():
+    needed = [*filter(None, options.values())]
+    columns, problem = look_at_head(source, spec, name=name, needed=needed)
+    for option, column in options.items():
         if column not in (None, *columns):
             raise InputError(
                 f"{source if isinstance(source, str | Path) else name} has no column {column!r} "

@@ -343,8 +343,8 @@ def actor_pool(
     specs = [summarizer_spec(config.summarizer), embedder_spec(config.embedder)]
     specs += [chat_spec(spec) for spec in (config.judge, config.filters.student) if spec]
     gpus = int(resources.get("GPU", 0)) if any(spec.needs_gpu for spec in specs) else 0
-    here = any(spec.runs_here for spec in specs)
-    actors = options.num_proc or gpus or (int(resources.get("CPU", 1)) if here else num_nodes)
+    in_process = any(spec.runs_here for spec in specs)
+    actors = options.num_proc or gpus or (int(resources.get("CPU", 1)) if in_process else num_nodes)
     return max(1, min(actors, num_shards)), float(gpus > 0)
 
 
@@ -365,11 +365,11 @@ class RemoteReplies:
         import ray
 
         ReplyStore(file).close()  # what is wrong with it is said here
-        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+        this_node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
         )
         actor = ray.remote(ReplyStore).options(
-            num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=here
+            num_cpus=0, max_restarts=-1, max_task_retries=-1, scheduling_strategy=this_node
         )
         self._actor = actor.remote(str(file.absolute()))
 

@@ -100,8 +100,8 @@ class Journal:
 
 def journal_key(problem: Problem, fingerprint: str, filters: FilterConfig) -> str:
     """A problem's name among those that were scored."""
-    name, seen = f"{problem.key}:{fingerprint}", seen_columns(problem, filters)
-    return f"{name}:{sha256(encode_values(seen).encode()).hexdigest()[:16]}" if seen else name
+    name, columns = f"{problem.key}:{fingerprint}", seen_columns(problem, filters)
+    return f"{name}:{sha256(encode_values(columns).encode()).hexdigest()[:16]}" if columns else name
 
 
 def seen_columns(problem: Problem, filters: FilterConfig) -> dict[str, Any]:
@@ -119,9 +119,9 @@ def check_folder(
 
     `reads` are its files and folders, among ids and rows that are no such thing.
     """
-    named = (Path(name) for name in reads if isinstance(name, str | Path) and name != "sample")
-    used = [*filter(Path.exists, map(Path.expanduser, named)), default_store(store), Path.cwd()]
-    check_output(output, _curated_names, overwrite=overwrite, reads=used)
+    paths = (Path(name) for name in reads if isinstance(name, str | Path) and name != "sample")
+    inputs = [*filter(Path.exists, map(Path.expanduser, paths)), default_store(store), Path.cwd()]
+    check_output(output, _curated_names, overwrite=overwrite, reads=inputs)
 
 
 def _curated_names(folder: Path) -> Sequence[str] | None:

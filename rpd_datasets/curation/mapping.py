@@ -79,8 +79,8 @@ class _Worker:
         scored = scored.among(texts, count, Reason.NOT_TEXT if is_text else Reason.BAD_ROW)
         selected = [texts[position] for position in choice.value or ()]
         columns = row_columns(scored, selected, config) | {"choice_reason": choice.reason or ""}
-        made = made_columns(config)
-        return {name: value for name, value in columns.items() if name in made}
+        names = made_columns(config)
+        return {name: value for name, value in columns.items() if name in names}
 
 
 def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:

@@ -96,10 +96,10 @@ class LazyEmbedder:
             return self._loaded.encode(texts)
 
 
-def default_store(named: str | None = None) -> Path:
+def default_store(file: str | None = None) -> Path:
     """Where replies are kept: the file that is `named`, `$RPD_STORE`, or in the user's cache."""
-    if named := named or os.environ.get("RPD_STORE"):
-        return Path(named)
+    if file := file or os.environ.get("RPD_STORE"):
+        return Path(file)
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "rpd" / "replies.sqlite"
 

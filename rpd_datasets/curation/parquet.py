@@ -63,7 +63,10 @@ def write_tables(
     summary.tables = {
         "default": write_table(rows(), folder / FOLDERS["default"], schema, summary.json_columns),
         SFT_CONFIG: write_training_rows(
-            training, folder / FOLDERS[SFT_CONFIG], config, whole=TRAJECTORIES in schema.names
+            training,
+            folder / FOLDERS[SFT_CONFIG],
+            config,
+            has_messages=TRAJECTORIES in schema.names,
         ),
     }
 
@@ -73,15 +76,15 @@ def write_training_rows(
     folder: Path,
     config: CurationConfig,
     *,
-    whole: bool,
+    has_messages: bool,
 ) -> TableInfo:
-    """Write training rows; `whole` messages, with calls of tools, are values of the JSON type."""
+    """Write training rows; `has_messages`: whole ones, with calls of tools, as JSON values."""
     import pyarrow as pa
 
     turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
     columns = [("prompt", turns), ("completion", turns)]
     strategy = [("strategy", pa.string())] * config.asks_groups
-    if not whole:
+    if not has_messages:
         return write_table(rows(), folder, pa.schema(columns + strategy))
     features = message_features(tools=any(row.get("tools") for row in rows()))
     if config.asks_groups:
@@ -123,9 +126,10 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
                 fixed[name] = pa.list_(fixed[name])
     types: dict[str, Any] = {}
     as_json: dict[str, Any] = {}
-    iterator = iter(rows)
+    iterator, names = iter(rows), set[str]()
     while chunk := list(islice(iterator, ROWS_PER_GROUP)):
         for name in dict.fromkeys(name for row in chunk for name in row):
+            names.add(name)
             if name in fixed or name in as_json:
                 continue
             try:
@@ -135,6 +139,8 @@ def column_types(rows: Iterable[Mapping[str, Any]]) -> tuple[Any, list[str]]:
                 types[name] = common.field("x").type
             except (pa.ArrowException, OverflowError):
                 as_json[name] = pa.string()
+    # Columns that the options do not call for are in no row.
+    fixed = {name: kind for name, kind in fixed.items() if name in names}
     return pa.schema((fixed | types | as_json).items()), list(as_json)
 
 

@@ -64,7 +64,7 @@ class RunOptions:
     """How a run goes about its work and what its card says beside: nothing here decides what is
     chosen."""
 
-    overwrite: bool = option(False, "replace a folder that rpd curate wrote, at the very end")
+    overwrite: bool = option(False, "replace a folder of rpd curate, at the very end")
     license: str | None = option(
         None,
         "licence of the input's texts, for the card, e.g. apache-2.0 (default: as the input's own "
@@ -275,9 +275,10 @@ class _Run:
                 for rejected in dict.fromkeys([*scored.rejects, *reasons]):
                     self.reject(rejected)
                 if self.config.num_samples is not None:
-                    for how in {self.config, without_groups(self.config)}:
-                        _, gains = solution_order(problem, scored, how)
-                        self.offers.setdefault(how.solutions, []).append((problem.problem, gains))
+                    for config in {self.config, without_groups(self.config)}:
+                        _, gains = solution_order(problem, scored, config)
+                        offers = self.offers.setdefault(config.solutions, [])
+                        offers.append((problem.problem, gains))
                 if not scored_already:
                     self.options.on_problem(scored)
 

@@ -95,8 +95,8 @@ class Scored:
     def labels(self, problem: Problem) -> list[str | int | None]:
         """Each solution's strategy, named by the input or sorted by a chat model; `None` where it
         is unknown or the solution was left out."""
-        named = strategy_labels(problem.extra, len(problem.solutions))
-        labels = named or self.strategies or [None] * len(self.drop_reasons)
+        input_labels = strategy_labels(problem.extra, len(problem.solutions))
+        labels = input_labels or self.strategies or [None] * len(self.drop_reasons)
         return [
             None if reason or label == UNNAMED else label
             for label, reason in zip(labels, self.drop_reasons, strict=True)
@@ -119,8 +119,8 @@ class Scored:
         """
 
         def spread(values: Sequence[Any], blank: Any) -> list[Any]:
-            placed = dict(zip(indices, values, strict=False))
-            return [placed.get(index, blank) for index in range(count)]
+            value_at = dict(zip(indices, values, strict=False))
+            return [value_at.get(index, blank) for index in range(count)]
 
         def square(matrix: MatrixRows) -> MatrixRows:
             return spread([spread(distances, None) for distances in matrix], [None] * count)
@@ -371,10 +371,10 @@ def left_out(problem: Problem, scored: Scored, config: CurationConfig) -> list[R
 def uniform(problem: Problem, scored: Scored, config: CurationConfig) -> list[Rejected]:
     """Why a problem does not admit enough strategies: one record, none where it does."""
     needed = config.filters.min_strategies
-    shown = len(set(scored.labels(problem)) - {None})
-    if shown >= needed:
+    num_strategies = len(set(scored.labels(problem)) - {None})
+    if num_strategies >= needed:
         return []
-    detail = f"Its usable solutions show {shown} known strategies, {needed} are needed."
+    detail = f"Its usable solutions show {num_strategies} known strategies, {needed} are needed."
     return [problem.rejected("select", Reason.TOO_FEW_STRATEGIES, detail)]
 
 

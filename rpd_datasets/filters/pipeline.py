@@ -171,14 +171,15 @@ def of_other_packages(candidates: Candidates, config: FilterConfig) -> Drops:
         what, function = f"the filter {text!r}", FILTERS.find(name).function
         left = tuple(index for index in candidates.left if index not in drops)
         with border(what, function):
-            its = dict(function(replace(candidates, left=left), value))
-        for index, entry in its.items():
-            if index not in left or not isinstance(entry, tuple) or len(entry) != 2:
+            dropped = dict(function(replace(candidates, left=left), value))
+        for index, entry in dropped.items():
+            texts = isinstance(entry, tuple) and [isinstance(part, str) for part in entry]
+            if index not in left or texts != [True, True]:
                 raise PluginError(
                     f"{what} returned {index!r}: {entry!r}; it must return indices of "
                     "candidates.left with a reason and a line each"
                 )
-        drops |= its
+        drops |= dropped
     return drops
 
 

@@ -195,8 +195,8 @@ def _together(first: Problem, later: Sequence[tuple[Sequence[str], Mapping[str, 
     for name, value in first.extra.items():
         if _beside(value, first.solutions):
             extra[name] = list(value)
-            for texts, its in later:
-                more = its.get(name)
+            for texts, columns in later:
+                more = columns.get(name)
                 extra[name] += more if _beside(more, texts) else [None] * len(texts)
     solutions = (*first.solutions, *(text for texts, _ in later for text in texts))
     return Problem(first.problem, solutions, extra, f"{first.where} and {len(later)} more")

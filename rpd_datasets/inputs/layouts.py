@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from textwrap import shorten
@@ -31,7 +30,6 @@ from rpd_datasets.messages import (
     prompt_text,
     role_of,
     solution_text,
-    task_of,
     with_thoughts,
 )
 from rpd_datasets.options import documented, option
@@ -45,8 +43,6 @@ from rpd_metric.reasons import Reason
 Values = dict[str, Any]
 # Ids of problems; `id` and `custom_id` are nearly always those of a row.
 PROBLEM_IDS = ("problem_id", "task_id", "question_id", "instance_id", "prompt_id")
-# DeepMath numbers its solutions; others do so with the same words.
-NUMBERED = re.compile(r"(?:r1_)?(?:solution|generation|response|completion)_(\d+)")
 
 
 @documented
@@ -200,7 +196,7 @@ def conversation_row(row: Row, columns: Columns, turn: int | None = None) -> Ite
     prompt, completion = messages[: usable[0]], messages[usable[0] : usable[-1] + 1]
     whole = make_trajectory(prompt, completion, extra.get("tools") or extra.get("functions"))
     ids = (str(extra[name]) for name in PROBLEM_IDS if extra.get(name) is not None)
-    yield _one_solution(row, whole, extra, next(ids, "") or task_of(prompt))
+    yield _one_solution(row, whole, extra, next(ids, ""))
 
 
 def _one_solution(row: Row, whole: Trajectory, extra: dict[str, Any], group: str = "") -> Problem:
@@ -309,12 +305,11 @@ def numbered_solutions(values: Values) -> Values:
     >>> numbered_solutions(row)
     {'topic': 'a', 'problem': '2 + 2?', 'solutions': ['4.', 'Four.']}
     """
-    numbers = {name: int(match[1]) for name in values if (match := NUMBERED.fullmatch(name))}
-    order = sorted(numbers, key=numbers.__getitem__)
+    names = sorted(name for name in values if name.startswith("r1_solution_"))
     return {
-        **without(values, "question", *order),
+        **without(values, "question", *names),
         "problem": values.get("question"),
-        "solutions": [values[name] for name in order if values[name] is not None],
+        "solutions": [values[name] for name in names if values[name] is not None],
     }
 
 
@@ -417,7 +412,7 @@ def find_layout(
     row_layout = LAYOUTS.find(layout)
     called = {role: _called(role, samples, columns, given) for role in row_layout.needs}
     if missing := {role: column for role, column in called.items() if column not in there}:
-        raise _no_column(name, missing.values(), there, _how(missing, there))
+        raise _no_column(name, missing.values(), there, _advice(missing, there))
     if absent := [column for column in row_layout.told_by if column not in there]:
         raise _no_column(name, absent, there, f" The layout {layout} has it.")
     column = called.get("solutions", "")
@@ -473,14 +468,14 @@ def _fits(role: str, name: str, samples: Sequence[Mapping[str, Any]]) -> bool:
     return role == "conversations" or not listed
 
 
-def _no_column(name: str, absent: Iterable[str], there: Sequence[str], how: str) -> InputError:
+def _no_column(name: str, absent: Iterable[str], there: Sequence[str], advice: str) -> InputError:
     columns = f"Its columns are: {', '.join(there) or 'none'}."
     lacking = list(map(repr, absent))
-    some = f"column{'s' * (len(lacking) > 1)} {' and '.join(lacking)}"
-    return InputError(f"{name} has no {some}. {columns}{how}")
+    lacking_columns = f"column{'s' * (len(lacking) > 1)} {' and '.join(lacking)}"
+    return InputError(f"{name} has no {lacking_columns}. {columns}{advice}")
 
 
-def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
+def _advice(missing: Mapping[str, str], there: Sequence[str]) -> str:
     """What to type where columns are missing."""
     by_lower, likely = {column.lower(): column for column in there}, {}
     for role, names in missing.items():
@@ -489,8 +484,10 @@ def _how(missing: Mapping[str, str], there: Sequence[str]) -> str:
         likely[role] = next((by_lower[name] for name in usual if name in by_lower), "...")
     ids = [name for name in ID_NAMES if name in there]
     if likely == {"problem": "..."} and ids:
-        how = f" If another file has the problems by the same {ids[0]}, name it: --prompts FILE, "
-        return how + 'in Python InputSpec(prompts="FILE").'
+        advice = (
+            f" If another file has the problems by the same {ids[0]}, name it: --prompts FILE, "
+        )
+        return advice + 'in Python InputSpec(prompts="FILE").'
     options = ", ".join(f'{role}="{guess}"' for role, guess in likely.items())
     flags = " ".join(f"--{role}-column {guess}" for role, guess in likely.items())
     if guess := likely.get("solutions"):

@@ -111,8 +111,9 @@ def _folder_files(root: Path, split: str) -> list[Path]:
             f"The folder {root} has no data file ({', '.join(SUFFIXES)}), nor does a folder "
             "'data' in it."
         )
-    (files,) = by_kind.values()
-    return _of_split(files, root, split)
+    ((kind, files),) = by_kind.items()
+    # A log is of no split, whatever its name says.
+    return files if kind == "inspect" else _of_split(files, root, split)
 
 
 def _saved_files(root: Path, split: str) -> list[Path]:
@@ -150,7 +151,8 @@ def _of_split(files: list[Path], root: Path, split: str) -> list[Path]:
     if splits and name not in splits:
         raise InputError(
             f"{root} has no files of the split {split!r}, only: {', '.join(splits)}. "
-            "Choose one with the option split."
+            "Choose one with {split}.",
+            option="split",
         )
     return by_split[name] if splits else files
 

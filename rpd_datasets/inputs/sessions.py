@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rpd_datasets.inputs.raw_rows import Row
-from rpd_datasets.messages import ENVIRONMENT, Message, merged, messages_of, role_of
+from rpd_datasets.messages import Message, is_environment, merged, messages_of, role_of
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.runs import FOLDER
 
 _CODEX = ("session_meta", "turn_context", "response_item", "event_msg")
+
+# Lines of Claude Code that are a subagent's, the program's own, or an error of the server.
+_ASIDE = ("isSidechain", "parent_tool_use_id", "isMeta", "isApiErrorMessage")
 
 
 def is_session(values: Mapping[str, Any]) -> bool:
@@ -27,7 +30,8 @@ def is_session(values: Mapping[str, Any]) -> bool:
     """
     if isinstance(values.get("payload"), dict):
         return values.get("type") in _CODEX
-    return isinstance(values.get("message"), dict) and "sessionId" in values
+    named = "sessionId" in values or "session_id" in values
+    return named and isinstance(values.get("message"), dict)
 
 
 def read_session(rows: Iterable[Row | Rejected], label: str) -> Iterator[Row | Rejected]:
@@ -46,16 +50,20 @@ def read_session(rows: Iterable[Row | Rejected], label: str) -> Iterator[Row | R
             session = str(payload.get("id", ""))
             folder = str(payload.get("cwd") or "")
         elif payload.get("type") == "thread_rolled_back":
-            own = [at for at, message in enumerate(messages) if _is_users(message)]
+            users = [at for at, message in enumerate(messages) if message["role"] == "user"]
+            own = [at for at in users if not is_environment(messages[at])]
             taken_back = own[-int(payload.get("num_turns") or 1) :]
             del messages[min(taken_back, default=len(messages)) :]
         elif values.get("type") == "response_item" and role_of(payload):
             messages += messages_of(payload)
         elif isinstance(turn, dict):
-            session = str(values.get("sessionId", session))
+            session = str(values.get("sessionId") or values.get("session_id") or session)
             folder = folder or str(values.get("cwd") or "")
-            aside = any(map(values.get, ("isSidechain", "isMeta", "isApiErrorMessage")))
-            if aside or turn.get("model") == "<synthetic>" or not role_of(turn):
+            if (
+                any(map(values.get, _ASIDE))
+                or turn.get("model") == "<synthetic>"
+                or not role_of(turn)
+            ):
                 continue
             spoken = messages_of(turn)
             if "parentUuid" in values and spoken[0]["role"] == "user":
@@ -64,9 +72,3 @@ def read_session(rows: Iterable[Row | Rejected], label: str) -> Iterator[Row | R
             messages += spoken
     whole: dict[str, Any] = {"messages": merged(messages, "assistant"), "session_id": session}
     yield Row(f"{label}:1", whole | ({FOLDER: folder} if folder else {}))
-
-
-def _is_users(message: Message) -> bool:
-    text = message["content"]
-    own = not isinstance(text, str) or not text.startswith(ENVIRONMENT)
-    return message["role"] == "user" and own

@@ -184,11 +184,9 @@ class Source:
         limited = not one_each and self.spec.exactly is None and self.contamination is None
         limit = self.spec.limit if limited else None
         path = self.scratch / f"rows-{self._scratch_key(limit)}.sqlite"
-        info = read_info(path)
-        if info is None:
-            info = write_scratch(
-                path, self._items(), lambda: self.rows_read, one_each=one_each, limit=limit
-            )
+        info = read_info(path) or write_scratch(
+            path, self._items(), lambda: self.rows_read, one_each=one_each, limit=limit
+        )
         self.num_problems = min(info["problems"], self.spec.limit or info["problems"])
         if not one_each:
             return join_rows(path, self._items())

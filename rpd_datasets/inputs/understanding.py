@@ -75,26 +75,24 @@ class Understood:
             ("Columns", ", ".join(columns)),
             ("Found", f"{facts['problems']:,} problems, {facts['solutions']:,} solutions, {each}"),
             ("Correctness", "; ".join(self._correctness())),
-            *(("Warning", warning) for warning in filter(None, [self._warning()])),
+            *(("Warning", warning) for warning in filter(None, [self.warning()])),
             ("Carried along", ", ".join(self.carried) or "nothing"),
         ]
         for name, text in (facts["example"] or {}).items():
             lines.append((f"A {name}", shorten(text, SHOWN, placeholder="…")))
         return lines
 
-    def _checks(self) -> list[int]:
-        return [self.counts[name] for name in CHECKS]
-
-    def _warning(self) -> str | None:
-        return too_many_unchecked(self._checks(), self.unread)
+    def warning(self) -> str | None:
+        """That too many answers could not be checked, if it is so."""
+        return too_many_unchecked([self.counts[name] for name in CHECKS], self.unread)
 
     def _correctness(self) -> Iterator[str]:
         counts = self.counts
         yield from (f"{by} ({count:,} problems)" for by, count in self.marked_by.items())
-        if not self.marked_by:
-            yield "neither marks nor reference answers (--answers majority)"
         if self.marked_by:
-            yield in_three(self._checks())
+            yield in_three([counts[name] for name in CHECKS])
+        else:
+            yield "neither marks nor reference answers (--answers majority)"
         if counts["with_answer"]:
             differ = 1 - counts["with_most_frequent_answer"] / counts["with_answer"]
             yield f"{differ:.1%} of the answers differ from their problem's most frequent one"

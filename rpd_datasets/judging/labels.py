@@ -106,8 +106,8 @@ def agreement(labels: Sequence[bool], verdicts: Sequence[bool | None]) -> dict[s
 def agreement_of_passes(labels: Sequence[Labels]) -> dict[str, Any]:
     """How far two passes agree on which pairs of solutions differ, the first taken as the truth."""
     first, second = (
-        [i != j for labelled in labels for i, j in combinations(labelled.passes[which], 2)]
-        for which in (0, 1)
+        [i != j for labelled in labels for i, j in combinations(labelled.passes[number], 2)]
+        for number in (0, 1)
     )
     return agreement(first, second)
 

@@ -55,9 +55,8 @@ REFERENCE = "rpd"
 FOLDS = 5
 # A chat model's groups, then the distance that tells their members apart.
 GROUPS, WITHIN_GROUPS = "groups", "strategy"
-# Measured by name only: a baseline of a baseline, one that loses where wording misleads, and one
-# that runs programs.
-BY_NAME = ("raw_chunks", "combined", "growth")
+# Measured by name only: one loses where wording misleads, the other runs programs.
+BY_NAME = ("combined", "growth")
 # Where the chances of a curve are printed.
 DISTANCES_SHOWN = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 GIVEN = "given"

@@ -158,9 +158,9 @@ def publish(
         if branch != "main":
             api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
         info: Any = api.repo_info(repo_id, repo_type=repo_type, revision=revision)
-        there = api.list_repo_files(repo_id, repo_type=repo_type, revision=info.sha)
-        old = {name for pattern in replaced for name in there if fnmatch(name, pattern)}
-        deleted = sorted(old - contents.keys())
+        names = api.list_repo_files(repo_id, repo_type=repo_type, revision=info.sha)
+        outdated = {name for pattern in replaced for name in names if fnmatch(name, pattern)}
+        deleted = sorted(outdated - contents.keys())
         adds = [CommitOperationAdd(name, content) for name, content in contents.items()]
         commit = api.create_commit(
             repo_id,
@@ -172,7 +172,7 @@ def publish(
             parent_commit=info.sha,
         ).oid
     notes = []
-    replacing = [name for name in contents if name in there]
+    replacing = [name for name in contents if name in names]
     if commit != info.sha and "README.md" in replacing:
         notes.append(
             f"It replaced an earlier {repo_type}: {len(replacing)} of its files were written over, "

@@ -69,6 +69,9 @@ TOKENS = {
         "Groq Key": _START + r"gsk_[A-Za-z0-9]{40,}",
         "Replicate Token": _START + r"r8_[A-Za-z0-9]{30,}",
         "xAI Key": _START + r"xai-[A-Za-z0-9]{40,}",
+        # NVIDIA, Perplexity, Docker, DigitalOcean, Linear, Figma, Vault, Shopify and others.
+        "Service Token": _START + r"(?:nvapi-|pplx-|dckr_pat_|dop_v1_|lin_api_|figd_|hvs\.|shpat_"
+        r"|lsv2_[ps][tk]_|sbp_)(?=[\w-]{0,99}\d)[\w-]{24,}",
         "JSON Web Token": _START + r"eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
         "Private Key": r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----|PuTTY-User-Key-File-\d"
         r"|AGE-SECRET-KEY-1[0-9A-Z]{50,}",

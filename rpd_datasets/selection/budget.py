@@ -82,8 +82,8 @@ def select_samples(ds: Any, n: int, *, seed: int = 0, problem_column: str = "pro
     """
     is_dataset = not isinstance(ds, list)
     # Of a dataset, only the columns that are looked at; the others may be long.
-    read = (problem_column, *MATRICES, *GROUPS)
-    names = [name for name in read if is_dataset and name in ds.column_names]
+    columns = (problem_column, *MATRICES, *GROUPS)
+    names = [name for name in columns if is_dataset and name in ds.column_names]
     orders: list[list[int]] = []
     offers: list[tuple[str, list[float]]] = []
     for row in ds.select_columns(names) if names else ds:

@@ -44,7 +44,7 @@ def select_solutions(
 
     The methods, all with ties going to the lowest index:
 
-    - `"maxmin"` is Algorithm 2: start with the solution furthest from all others, then keep
+    - `"maxmin"` is Algorithm 2: start with the solution furthest from all candidates, then keep
       adding the one whose closest chosen neighbour is furthest away;
     - `"maxavg"` is the paper's text in Sec. 3.2: keep adding the one with the highest average
       distance to those chosen. It readily picks two solutions of one strategy, as long as both
@@ -67,7 +67,7 @@ def select_solutions(
         groups (`Sequence[int | None]`, *optional*): The strategy of each solution, for `"maxmin"`
             and `"maxavg"`: one of each is taken in turn; those without one (`None`) come last.
         first (`Sequence[int]`): Solutions that are chosen already, e.g. by hand; the method adds
-            the others. Unusable ones are ignored.
+            the candidates. Unusable ones are ignored.
 
     Returns:
         `list[int]`: Indices into the matrix, in order of choice (ascending for `"exact"`).
@@ -97,8 +97,8 @@ def select_solutions(
         groups = [groups[index] for index in usable]
     start = positions(first, usable)[:m]
     if method == "random":
-        others = np.delete(np.arange(len(usable)), start)
-        sample = np.random.default_rng(seed).choice(others, size=m - len(start), replace=False)
+        candidates = np.delete(np.arange(len(usable)), start)
+        sample = np.random.default_rng(seed).choice(candidates, size=m - len(start), replace=False)
         chosen = [*start, *sample]
     elif method == "exact":
         chosen = _exact(distances, m, start, worth)

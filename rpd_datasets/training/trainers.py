@@ -56,7 +56,9 @@ def log_changed_weights(trainer: Any, log: Callable[[str], None]) -> None:
 
         def on_optimizer_step(self, _: Any, state: Any, *__: Any, **___: Any) -> None:
             if total := sum(int(moved.sum()) for _, _, moved in self.before):
-                changed = [(sample(weight) != old) & moved for weight, old, moved in self.before]
+                changed = [
+                    (sample(weight) != values) & moved for weight, values, moved in self.before
+                ]
                 share = sum(int(part.sum()) for part in changed) / total
                 log(f"step {state.global_step + 1} changed {share:.1%} of the trained weights")
                 self.before, self.logged = (), True

@@ -78,14 +78,6 @@ def _of_one_text(kind: str, evidence: Evidence) -> Matrix:
     return cosine_distances(np.concatenate(evidence.vectors[kind]))
 
 
-def _raw_chunks(evidence: Evidence) -> Matrix:
-    pieces = evidence.vectors["chunks"]
-    owner = np.repeat(np.arange(len(pieces)), [len(rows) for rows in pieces])
-    # Row by row: which solution a piece belongs to. Cosines do not see the missing division.
-    belongs = (np.arange(len(pieces))[:, None] == owner).astype(np.float64)
-    return cosine_distances(belongs @ np.concatenate(pieces))
-
-
 def _random(evidence: Evidence) -> Matrix:
     # The problem is part of the seed: equal draws for every problem would pick equal indices.
     text = f"{evidence.seed}\n{evidence.problem}"
@@ -160,13 +152,6 @@ _OURS = (
         ("text",),
         "the cosine distance between embeddings of two solutions' texts, as far as the encoder "
         "reads them",
-        TOGETHER,
-    ),
-    Distance(
-        "raw_chunks",
-        _raw_chunks,
-        ("chunks",),
-        "the cosine distance between mean embeddings of two solutions' texts, piece by piece",
         TOGETHER,
     ),
     Distance("random", _random, (), "a draw for each pair of solutions", "nothing"),

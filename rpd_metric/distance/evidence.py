@@ -26,14 +26,13 @@ class Evidence:
     """What is known about the `k` solutions of a problem, by kind of text.
 
     The kinds: `"steps"`; `"summary"` (the steps as one text); `"text"` (the solution, of which an
-    encoder reads the beginning); `"chunks"` (all of it, in pieces of 150 words); `"pieces"` (of
-    40 words, at most eight of them, of the part that carries the answer); `"methods"` (those that
-    this part names; one vector each solution, with the method's rarity in its place);
-    `"statement"` (the problem's, the same for all); `"taught"` and `"taught statement"` (the same
-    as pieces and statement, by the taught encoder); `"expressions"` (the numbers and simple
-    expressions that the statement lacks; one vector each solution, with 1 for each); `"work"` (the
-    solution; its vector has the lines that it runs on each input of the row's tests, NaN where it
-    fails). The first two depend on who wrote the steps.
+    encoder reads the beginning); `"pieces"` (of 40 words, at most eight of them, of the part that
+    carries the answer); `"methods"` (those that this part names; one vector each solution, with the
+    method's rarity in its place); `"statement"` (the problem's, the same for all); `"taught"` and
+    `"taught statement"` (the same as pieces and statement, by the taught encoder); `"expressions"`
+    (the numbers and simple expressions that the statement lacks; one vector each solution, with 1
+    for each); `"work"` (the solution; its vector has the lines that it runs on each input of the
+    row's tests, NaN where it fails). The first two depend on who wrote the steps.
 
     Args:
         texts (`Mapping`): By kind, per solution, its texts; none where there is nothing to read.

@@ -36,7 +36,7 @@ def strategy(evidence: Evidence) -> Matrix:
     - two steps are compared by meaning and by wording: the mean of the cosine of their
       embeddings and the cosine of their sets of character four-grams ([`four_grams`]);
     - both lists ask, and the larger mean counts. A solution that contains another one and
-      goes on to something else is different, which the shorter list alone cannot tell;
+      continues with something else is different, which the shorter list alone cannot tell;
     - using the same strategy is an equivalence: if A resembles C and B resembles C, so do A
       and B, however differently they put it ([`half_linked`]).
 

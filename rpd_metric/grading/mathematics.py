@@ -80,8 +80,8 @@ class Grader(contextlib.AbstractContextManager["Grader"]):
         source = iter(rows)
         with ThreadPoolExecutor(self._size) as threads:
             try:
-                while some := list(islice(source, _AHEAD * self._size)):
-                    yield from threads.map(self.verdict, *zip(*some, strict=True))
+                while pairs := list(islice(source, _AHEAD * self._size)):
+                    yield from threads.map(self.verdict, *zip(*pairs, strict=True))
             finally:
                 if self._busy:  # left early
                     self.close()

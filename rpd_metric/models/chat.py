@@ -65,8 +65,8 @@ class ChatReply:
     @property
     def served_by(self) -> tuple[str, str, str] | None:
         """Who answered; `None` where nobody recorded it."""
-        who = self.model or "", self.system_fingerprint or "", self.host or ""
-        return who if any(who) else None
+        source = self.model or "", self.system_fingerprint or "", self.host or ""
+        return source if any(source) else None
 
     @property
     def only_thought(self) -> bool:

@@ -333,8 +333,8 @@ class Flow:
         self._places.close()
         latest = asyncio.get_running_loop().time() + seconds
         for deadline in self._deadlines:
-            when = deadline.when()
-            if not deadline.expired() and (when is None or when > latest):
+            end = deadline.when()
+            if not deadline.expired() and (end is None or end > latest):
                 deadline.reschedule(latest)
 
     def _check(self) -> None:

@@ -20,7 +20,7 @@ from contextlib import aclosing, contextmanager, suppress
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from rpd_metric.errors import SpecError
+from rpd_metric.errors import InputError, SpecError
 from rpd_metric.models.chat import ChatReply, ChatRequest, before_resend
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.failures import WRONG_SERVER, ServerError
@@ -56,15 +56,16 @@ def get_json(address: Address, path: str) -> Any:
             return await _exchange(address, client, request, PAGE_BYTES)
 
     try:
-        return read_json(run(get()))
+        text = run(get())
     except TimeoutError:
         raise timeout_error(address, PAGE_SECONDS) from None
     except ServerError as error:
         if error.status not in (404, 405):
             raise
         return None
-    except ValueError:
-        return None
+    with suppress(ValueError):
+        return read_json(text)
+    return None
 
 
 def read_json(text: str) -> Any:
@@ -83,11 +84,17 @@ def read_json(text: str) -> Any:
 def _connect(address: Address) -> httpx.AsyncClient:
     """A client that follows no redirect by itself and asks for what `_read` can read."""
     key = {"Authorization": f"Bearer {address.key}"} if address.key else {}
-    return httpx.AsyncClient(
-        headers={"Accept-Encoding": "gzip", **key},
-        timeout=PATIENT,
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
-    )
+    try:
+        return httpx.AsyncClient(
+            headers={"Accept-Encoding": "gzip", **key},
+            timeout=PATIENT,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=None),
+        )
+    except (ValueError, ImportError, httpx.InvalidURL):  # whose text may quote a password
+        raise InputError(
+            "the proxy in HTTP_PROXY, HTTPS_PROXY or ALL_PROXY cannot be used: write "
+            "http://host:port (socks5:// needs the package socksio), or unset the variable"
+        ) from None
 
 
 async def _exchange(
@@ -112,12 +119,12 @@ async def _exchange(
         onward = response.next_request
         if onward is None:
             return body
-        status, here, there = response.status_code, request.url, onward.url
+        status, sender, target = response.status_code, request.url, onward.url
         where = address.hide(response.headers["location"])
         moved = f"{address.url} answered {status}: it has moved to {where}"
         if onward.method != request.method:
             raise ServerError(f"{moved}. Write the new address", status=status)
-        if (there.scheme, there.netloc) != (here.scheme, here.netloc):
+        if (target.scheme, target.netloc) != (sender.scheme, sender.netloc):
             moved += ", another server, which was sent nothing"
             raise ServerError(f"{moved}. If you trust it, write its address", status=status)
         request = onward
@@ -164,8 +171,8 @@ def only_model(address: Address) -> str:
         names = []
     if len(names) == 1:
         return names[0]
-    some = f" ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
-    listing = f"lists {len(names)} models{some}" if names else "does not list its models"
+    examples = f" ({', '.join(names[:5])}{', ...' if len(names) > 5 else ''})"
+    listing = f"lists {len(names)} models{examples}" if names else "does not list its models"
     raise SpecError(f"{address.url} {listing}; say which one: openai:{address.url}#model")
 
 

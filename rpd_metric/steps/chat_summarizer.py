@@ -30,6 +30,7 @@ from rpd_metric.steps.replies import (
     check_steps,
     closed_object,
     parse_steps,
+    repair_request,
 )
 
 ONLY_THOUGHT = (
@@ -140,13 +141,8 @@ class ChatSummarizer:
         summary, bad_reply = await self._ask(first, sent)
         if bad_reply is None:
             return summary
-        answer = (after_thinking(bad_reply.text) or bad_reply.text).strip()
-        messages = (
-            *first.messages,
-            {"role": "assistant", "content": sendable(answer) or "(empty)"},
-            *self.repair_template.render(fault=summary.detail),
-        )
-        summary, _ = await self._ask(replace(first, messages=messages), sent)
+        repair = repair_request(first, bad_reply, self.repair_template, summary.detail)
+        summary, _ = await self._ask(repair, sent)
         return replace(summary, asked_again=True)
 
     async def _ask(self, request: ChatRequest, sent: str) -> tuple[Summary, ChatReply | None]:

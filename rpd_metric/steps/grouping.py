@@ -23,7 +23,7 @@ from rpd_metric.errors import InputError, ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, judge_reply
 from rpd_metric.prompts.templates import fence, load_template, sendable
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.replies import after_thinking, closed_object, read_object
+from rpd_metric.steps.replies import closed_object, read_object, repair_request
 
 STRATEGIES_KEY = "strategies"
 # Raised whenever the same reply could be read differently; part of a reader's fingerprint.
@@ -176,11 +176,8 @@ class StrategyReader:
         except ReplyError as error:
             if reply.finish_reason == "length":
                 raise  # the flow asked again with more tokens already
-            answer = sendable((after_thinking(reply.text) or reply.text).strip()) or "(empty)"
-            repair = self.repair_template.render(fault=error.detail)
-        messages = (*request.messages, {"role": "assistant", "content": answer}, *repair)
-        again = await self.chat(replace(request, messages=messages))
-        return self._read(again, sent, len(batch))
+            repair = repair_request(request, reply, self.repair_template, error.detail)
+        return self._read(await self.chat(repair), sent, len(batch))
 
     def _read(self, reply: ChatReply, sent: str, count: int) -> dict[str, list[int]]:
         try:

@@ -14,10 +14,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from rpd_metric.errors import ReplyError
+from rpd_metric.models.chat import ChatReply, ChatRequest
+from rpd_metric.prompts.templates import PromptTemplate, sendable
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.loose_json import (
     UNESCAPED_QUOTE,
@@ -99,6 +102,15 @@ def read_object(
         except ReplyError as error:
             failure = failure or error
     raise failure or _why_nothing(key, text, finish_reason)
+
+
+def repair_request(
+    request: ChatRequest, reply: ChatReply, template: PromptTemplate, fault: str | None
+) -> ChatRequest:
+    """The same request after the reply that could not be used, and what is wrong with it."""
+    answer = sendable((after_thinking(reply.text) or reply.text).strip()) or "(empty)"
+    wrong = {"role": "assistant", "content": answer}
+    return replace(request, messages=(*request.messages, wrong, *template.render(fault=fault)))
 
 
 def check_steps(steps: Sequence[str], prompt: str) -> None:

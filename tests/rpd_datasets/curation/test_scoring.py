@@ -1,5 +1,6 @@
 """`rpd_curate` for `ds.map`, and what becomes of a single problem."""
 
+import shutil
 from dataclasses import replace
 
 import datasets
@@ -119,13 +120,28 @@ def test_to_sft_gives_one_conversational_row_per_chosen_solution_in_order_of_cho
     assert rows[0]["completion"][0]["role"] == "assistant"
 
 
-@pytest.mark.parametrize("choice", ["raw", "raw_chunks", "random"])
+@pytest.mark.parametrize("choice", ["raw", "random"])
 def test_no_summary_is_made_where_nothing_reads_steps(choice):
     config = loose(problems=choice, solutions=choice, num_solutions=2)
     models = replace(given_models(config), summarizer=None)
     scored = run(score_problem(THREE, config, models))
     assert (scored.score, scored.steps) == (None, [[], [], []])
     assert len(run(choose(THREE, scored, config, models)).value) == 2
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
+def test_growth_runs_the_programs_on_the_tests_of_their_row():
+    programs = (
+        "def total(xs):\n    return sum(xs)",
+        "def total(xs):\n    s = 0\n    for x in xs:\n        s += x\n    return s",
+    )
+    config = loose(problems="growth", solutions="growth")
+    tests = {"entry_point": "total", "tests": ["assert total([1, 2, 3]) == 6"]}
+    by_texts, by_runs = (
+        run(score_problem(Problem("Add up.", programs, extra), config, given_models(config)))
+        for extra in ({}, tests)
+    )
+    assert by_runs.problem_score != by_texts.problem_score
 
 
 def test_rpd_is_measured_beside_any_distance_between_steps():

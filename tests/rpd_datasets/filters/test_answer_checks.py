@@ -144,7 +144,7 @@ def test_answers_that_could_not_be_checked_are_counted_shown_and_warned_of():
     assert "1 right (33.3%), 0 wrong (0.0%), 2 could not be checked (66.7%)" in [
         *understood._correctness()
     ]
-    assert understood._warning() == (
+    assert understood.warning() == (
         '2 of 3 answers could not be checked, e.g. "5 smoots", "…Resultat final og slutt 5 cm". '
         "See --answer-pattern and docs/grading.md"
     )

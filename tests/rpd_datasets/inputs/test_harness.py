@@ -24,7 +24,6 @@ from typing import Any
 import pytest
 
 from parts.rows import write_rows
-from rpd_datasets.inputs.layouts import Columns, conversation_row
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.inputs.source import open_source
@@ -80,10 +79,6 @@ def test_thoughts_that_stand_apart_are_part_of_the_solution(tmp_path):
     made = [{"doc": {"query": "2 + 3?", "id": "1"}, "metric": {}, "model_response": thoughtful}]
     whole = "<think>\n2 + 3\n</think>\n\nIt is 5."
     assert rows(write_rows(tmp_path / "made.jsonl", made))[0]["solutions"] == [whole]
-    turns = [{"role": "user", "content": "2 + 3?"}]
-    turns += [{"role": "assistant", "content": "It is 5.", "reasoning_content": "2 + 3"}]
-    (problem,) = conversation_row(Row("x", {"conversations": turns}), Columns())
-    assert problem.solutions == (whole,)
 
 
 def test_one_score_for_each_solution_is_a_mark(tmp_path):

@@ -267,7 +267,7 @@ def test_a_stock_log_goes_through_report_score_compare_and_curate(log, tmp_path,
     assert json.loads(capsys.readouterr().out)["figures"]["pass_at_k"]["1"]["value"] == 0.75
     assert passk(["compare", f"A={log}", f"B={other}"]) == 0
     assert "cannot tell B from A" in capsys.readouterr().out
-    assert rpd(["score", str(log), "--json"]) == 0
+    assert rpd(["score", str(log.parent), "--json"]) == 0  # as Inspect's folder logs
     assert json.loads(capsys.readouterr().out)["num_problems"] == 2
     given = ["--num-problems", "2", "--num-solutions", "2", "--output", str(tmp_path / "out")]
     assert rpd(["curate", str(log), *given]) == 0

@@ -66,6 +66,10 @@ ROWS: dict[str, tuple[str, list[dict[str, Any]]]] = {
             }
         ),
     ),
+    "a list of older datasets": (
+        "openthoughts",
+        each(lambda text: {"conversations": {"from": ["human", "gpt"], "value": [P, text]}}),
+    ),
     "DeepMath": ("deepmath", [DEEP_MATH]),
     "s1K": ("s1k", each(lambda text: S1K | {"thinking_trajectories": ["Hm."], "attempt": text})),
     "s1K-1.1": (
@@ -351,19 +355,3 @@ def test_a_row_without_a_usable_problem_is_left_out(read, values, reason):
     (item,) = RowLayout("rows", read).items(row(**values), Columns())
     assert rejects([item]) == [(reason, None)]
     str(item.as_row()).encode("utf-8")  # what is said about it can itself be written
-
-
-ANSWER = "<think>\n</think>\ns"
-
-
-@pytest.mark.parametrize(
-    "talk",
-    [
-        turns(("human", "p"), ("gpt", ANSWER)),
-        [{"role": "user", "content": "p"}, {"role": "assistant", "content": ANSWER}],
-        {"from": ["human", "gpt"], "value": ["p", ANSWER]},
-    ],
-)
-def test_a_conversation_in_any_spelling_gives_question_and_answer(talk):
-    (item,) = conversation_row(row(conversations=talk, difficulty=6), Columns())
-    assert item == Problem("p", (ANSWER,), {"difficulty": 6}, "a.jsonl:7")

@@ -225,7 +225,8 @@ def codex(way: str) -> list[dict[str, Any]]:
         return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
     _, _, *items = responses(way)["messages"]
-    items = [said("user", f"<environment_context>{way}"), said("user", QUESTION), *items]
+    told = [said("developer", f"<permissions instructions>{way}")]
+    items = [*told, said("user", f"<environment_context>{way}"), said("user", QUESTION), *items]
     lines = [{"type": "response_item", "payload": item} for item in items]
     meta = {"type": "session_meta", "payload": {"id": way, "cwd": "/a"}}
     context = {"type": "turn_context", "payload": {"model": "m"}}
@@ -244,11 +245,12 @@ def test_session_files_of_one_task_are_samples_of_a_problem(tmp_path, session):
         if session is claude_code:
             talk[2]["content"] = "96[image]"
             return talk
-        return [{"role": "user", "content": f"<environment_context>{way}"}, *talk]
+        told = {"role": "system", "content": f"<permissions instructions>{way}"}
+        return [told, {"role": "user", "content": f"<environment_context>{way}"}, *talk]
 
     (problem,) = read(tmp_path / "sessions")
-    check(problem, expected, 1 + (session is codex), None)
-    assert problem.extra["session_id"] == [*WAYS]
+    check(problem, expected, 1 + 2 * (session is codex), None)
+    assert (problem.problem, problem.extra["session_id"]) == (QUESTION, [*WAYS])
 
 
 def test_traces_of_datasets_are_read_in_memory(tmp_path):

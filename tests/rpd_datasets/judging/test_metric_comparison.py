@@ -168,7 +168,7 @@ def test_groups_are_measured_as_a_distance_and_by_name_only_where_nobody_sorts()
     figures = {result.distance: result.figures for result in found.results}
     assert figures["groups"]["pooled"] == Estimate(1, 1, 1)
     assert found.reader_auroc == figures["strategy"]["within"].value
-    assert not {"raw_chunks", "combined"} & figures.keys()
+    assert not {"growth", "combined"} & figures.keys()
     by_name = compare_metrics(rows, LETTERS, methods=["combined"], num_bootstrap=20)
     assert [result.distance for result in by_name.results] == ["rpd", "combined"]
     assert by_name.reader_auroc is None

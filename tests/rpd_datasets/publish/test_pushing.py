@@ -374,7 +374,9 @@ def test_addresses_and_home_folders_are_warned_of_before_anything_is_sent(
 
 def test_a_dry_run_lists_files_and_findings_and_sends_nothing(folder, capsys):
     assert main(["push", str(folder), "--dry-run"]) == 0
-    assert "sft/train-00000-of-00001.parquet" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "sft/train-00000-of-00001.parquet" in out
+    assert "No secrets" in out
     with_text(folder, f" hf_{'aB3x' * 8}, ada@lovelace.uk", row=2)
     assert main(["push", str(folder), "--dry-run"]) == 1
     out, err = capsys.readouterr()

@@ -46,6 +46,7 @@ PLANTED = {
     "Groq Key": "gsk_" + MIXED[:52],
     "Replicate Token": "r8_" + MIXED[:37],
     "xAI Key": "xai-" + MIXED[:80],
+    "Service Token": "nvapi-" + MIXED[:64],
     "JSON Web Token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0." + MIXED[:43],
     "Private Key": f"-----BEGIN RSA PRIVATE KEY-----\n{MIXED}\n-----END RSA PRIVATE KEY-----",
     "Authorization Header": "Authorization: Bearer " + MIXED[:40],

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from parts.fake_tgi import SUMMARY, FakeTGI, Fault
 from parts.http_server import LocalServer
 from parts.misbehaving import MODES, Misbehaving, moved
-from rpd_metric.errors import RPDError, SpecError
+from rpd_metric.errors import InputError, RPDError, SpecError
 from rpd_metric.models import failures, http
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.models.failures import BudgetSpent, ServerError
@@ -252,6 +252,15 @@ def test_an_address_with_https_of_a_server_without_is_told():
         url = server.url.replace("http:", "https:")
         with pytest.raises(ServerError, match=r"no reply from https://.*write http://"):
             load_chat(f"openai:{url}/v1")
+
+
+@pytest.mark.parametrize("proxy", ["socks9://user:hunter2@host:1", "http://user:hunter2/3@host:1"])
+def test_a_proxy_that_cannot_be_used_is_one_line_without_its_password(proxy, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", proxy)
+    for ask_once in (load_page, chat_once, embed_once):
+        with pytest.raises(InputError, match="the proxy in HTTP_PROXY") as caught:
+            ask_once("http://host.invalid")
+        assert "hunter" not in "".join(traceback.format_exception(caught.value))
 
 
 # ---------------------------------------------------------------- hostile replies
