@@ -343,10 +343,7 @@ LAYOUTS = Registry(
         ),
         "flat": RowLayout("a problem and one solution", flat_row, ("problem", "solution"), True),
         "openthoughts": RowLayout(
-            "messages, all answers or one (--turn)",
-            conversation_row,
-            ("conversations",),
-            True,
+            "messages, all answers or one (--turn)", conversation_row, ("conversations",), True
         ),
         "deepmath": RowLayout(
             "a question and numbered solutions in each row, as DeepMath",

@@ -329,11 +329,7 @@ BAD = [
     (conversation_row, {"conversations": "human: p"}, "not_a_list"),
     (conversation_row, {"conversations": TALK[:1]}, "not_one_exchange"),
     (conversation_row, {"conversations": turns(("human", "p"), ("gpt", 4))}, "solution_not_text"),
-    (
-        conversation_row,
-        {"conversations": [HUMAN, {"role": GPT, "tool_calls": 5}]},
-        "null_solution",
-    ),
+    (conversation_row, {"conversations": [HUMAN, {"role": GPT, "tool_calls": 5}]}, "null_solution"),
     # A turn that nobody could train on is not left out of its conversation.
     (conversation_row, {"conversations": [HUMAN, None, said("s")]}, "not_one_exchange"),
     (conversation_row, {"conversations": [*turns(("x", "s")), *TALK]}, "not_one_exchange"),
