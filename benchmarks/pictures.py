@@ -97,7 +97,7 @@ def main() -> None:
         (DOCS / "demo.txt").write_text(words_of(printed), encoding="utf-8")
         terminal = scratch / "terminal.html"
         terminal.write_text(terminal_page(printed), encoding="utf-8")
-        photograph(terminal, DOCS / "demo.png", 10 * COLUMNS, 900)
+        photograph(terminal, DOCS / "demo.png", 10 * COLUMNS, 1200)
         command = [sys.executable, "-m", "rpd_datasets.cli", "report", str(scratch / "set")]
         subprocess.run(command, check=True, cwd=ROOT)
         page = scratch / "set" / "report.html"

@@ -90,7 +90,10 @@ def outcome_lines(manifest: Mapping[str, Any], word: str = "chosen") -> list[tup
     if distance:
         lines.append(("Distance", f"`{distance['name']}` measures {distance['sees']}"))
     if median.get("chosen") is not None:
-        lines.append((f"Median {_named(median['of'])}", _median_line(median)))
+        name = _named(median["of"])
+        if median.get("sees"):
+            lines.append((name, f"measures {median['sees']}"))
+        lines.append((f"Median {name}", _median_line(median)))
     for group, values in groups.items():
         listed = _shares(values) if group in SHARES else _listed(values)
         if group.endswith("_left_out"):

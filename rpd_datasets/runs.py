@@ -49,7 +49,7 @@ def _calls(row: Trajectory) -> list[Call]:
 
 
 def parting(problem: Problem, among: Sequence[int]) -> str:
-    """After how many actions runs part, and how each goes on; "" for fewer than two runs."""
+    """After how many actions runs part, and how each continues; "" for fewer than two runs."""
     actions_by_solution = actions_of(problem)
     runs = {index: run for index in among if (run := actions_by_solution[index])}
     if len(runs) < 2:
@@ -63,4 +63,4 @@ def parting(problem: Problem, among: Sequence[int]) -> str:
         return f"The runs have the same {shared} actions."
     ways = "; ".join(f"{action}: {', '.join(indices)}" for action, indices in branches.items())
     common = f"{shared or 'no'} equal action{'s' * (shared != 1)}"
-    return f"After {common}, solutions go on with {ways}."
+    return f"After {common}, solutions continue with {ways}."

@@ -23,17 +23,17 @@ from rpd_datasets.cli.output import Progress, cell, print_result, print_scored, 
 from rpd_datasets.config import GROUPS
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import score_all, score_of, uniform
-from rpd_datasets.curation.summary import evidence_of
-from rpd_datasets.filters.answer_checks import mark_column
+from rpd_datasets.curation.summary import RunSummary, evidence_of
+from rpd_datasets.filters.answer_checks import CHECKS, in_three, mark_column, too_many_unchecked
 from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.source import Source
-from rpd_datasets.language import kind_of, written_in
+from rpd_datasets.language import kind_of
 from rpd_datasets.rejects import Rejected
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.trust import ReaderTrust
-from rpd_metric.statistics.strategy_counts import Labels, strategy_counts
+from rpd_metric.statistics.strategy_counts import strategy_counts
 from rpd_metric.steps.summarizers import asks_chat_model
 
 
@@ -67,12 +67,9 @@ def _score(args: argparse.Namespace) -> None:
     chat = asks_chat_model(config.summarizer)
     # A chat model sorts the solutions, too, whatever the distance.
     config = replace(config, problems=GROUPS if chat else name, solutions=name)
-    marked_by = set[str | None]()
-    written = Counter[str]()
+    run, marked_by = RunSummary(), set[str | None]()
     rejects: list[Rejected] = []
     problems: list[dict[str, Any]] = []
-    labels: list[Labels] = []
-    rights: list[list[bool | None]] = []
     aurocs: list[float | None] = []  # of `strategy` against a chat model's groups
 
     async def score(source: Source) -> None:
@@ -84,12 +81,10 @@ def _score(args: argparse.Namespace) -> None:
             if too_few := uniform(problem, scored, config):
                 rejects.extend(too_few)
                 continue
-            labels.append(scored.labels(problem))
-            rights.append(scored.marks or [None] * len(problem.solutions))
+            run.add(problem, scored)
             marks = mark_column(problem.extra, column)
             known = {"marks": marks, "reference": "reference answers"}
             marked_by.add(known.get(scored.marked_by))
-            written.update(written_in(problem.solutions[place]) for place in scored.usable)
             groups = [group for group in scored.strategies if group is not None]
             named = Counter(scored.strategy_names[group] for group in groups)
             problems.append(
@@ -112,11 +107,13 @@ def _score(args: argparse.Namespace) -> None:
     measured = [row["mean_distance"] for row in problems if row["mean_distance"] is not None]
     mean = sum(measured) / len(measured) if measured else None
     sorted_ones = [len(row["strategies"]) for row in problems if row.get("strategies")]
-    texts = kind_of(written)
+    texts = kind_of(run.written)
     curve = evidence.curve(name, texts)
     right_by = ", ".join(sorted(filter(None, marked_by))) or None
+    checks = {name: run.candidates[name] for name in CHECKS}
+    checked = any(checks.values())
     trust = ReaderTrust.of(aurocs)
-    counts = [] if trust.refuted else strategy_counts(labels, rights)
+    counts = [] if trust.refuted else strategy_counts(run.labels, run.marks)
     summary = {
         "distance": name,
         "mean_distance": mean,
@@ -128,10 +125,12 @@ def _score(args: argparse.Namespace) -> None:
         "num_problems": len(problems),
         "num_solutions": sum(row["solutions"] for row in problems),
         "num_left_out": len(rejects),
+        "answers": (checks if args.json else in_three([*checks.values()])) if checked else None,
         "right_by": None if args.all else right_by,
         "summarizer": models.summarizer.name if chat or DISTANCES[name].reads_steps else None,
         "embedder": models.embedder.name,
         "ties": config.ties if name == "rpd" else None,
+        "warning": too_many_unchecked([*checks.values()], run.unread),
     }
     if not args.json:
         first = problems[: args.num_rows]

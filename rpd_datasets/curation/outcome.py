@@ -24,7 +24,6 @@ from rpd_datasets.filters.answer_checks import (
     too_many_unchecked,
 )
 from rpd_datasets.language import PROGRAM, RUN, kind_of
-from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.distances import DISTANCES
 from rpd_metric.distance.measured import NOT_MEASURED
 from rpd_metric.errors import install_line
@@ -93,6 +92,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     named = selected_by if chose else distance if texts == RUN else None
     both = [choice.distance for choice in summary.choices if None not in choice.distance]
     median_chosen = _median([chosen for chosen, _ in both])
+    curve = summary.evidence.curve(distance, texts)
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
     for (_, reason, unit), count in sorted(summary.drops.items()):
         left_out[unit][reason] += count
@@ -114,7 +114,11 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
             if config.reads_steps
             else None,
             "selected_by": selected_by if chose != distance else None,
-            "means": _meaning(median_chosen, summary.evidence.curve(distance, texts)),
+            "means": curve.phrase(median_chosen) if curve and median_chosen is not None else None,
+            # It may judge the choice: that is worth no more than it was measured to see.
+            "sees": summary.evidence.describe(distance, texts)
+            if distance and distance != named
+            else None,
         },
         "strategies": _strategies(summary),
         "strategy_counts": _counts_of_strategies(summary),
@@ -196,7 +200,7 @@ def warnings(groups: Mapping[str, Any], summary: RunSummary, config: CurationCon
     # Not more than there are: the default number asks for no more.
     most = sum(min(item["problems_wanted"], item["problems_read"]) for item in summary.inputs)
     aims = {**groups["asked_for"], "problems": most}
-    wrong = _shares(summary, "wrong", "checkable")
+    wrong = _shares(summary, "wrong", *CHECKS)
     others = other_sources(summary.served)
     sentences = list(filter(None, (unfit_summarizer(summary), others, summary.not_compared)))
     sharing, problems = len(summary.sharing), len(summary.scores)
@@ -235,8 +239,10 @@ def warnings(groups: Mapping[str, Any], summary: RunSummary, config: CurationCon
         )
     known = [n for name, n in summary.written.items() if name not in ("", PROGRAM, RUN)]
     foreign = sum(known) - summary.written["en"]
-    by_steps = _of_chat_steps(distance_of(config.solutions), config)
-    compares = config.metrics and not by_steps  # a chat model's steps are in English
+    chose = distance_of(config.solutions)
+    by_steps = chose is not None and DISTANCES[chose].reads_steps
+    # A chat model's steps are in English.
+    compares = config.metrics and not (by_steps and asks_chat_model(config.summarizer))
     if config.embedder in ENGLISH and compares and foreign > FOREIGN * sum(known):
         sentences.append(
             f"{config.embedder} reads English, and {foreign:,} of {sum(known):,} solutions are in "
@@ -271,17 +277,6 @@ def unfit_summarizer(summary: RunSummary) -> str | None:
         f"this summarizer is not fit for these solutions: {accepted:,} of {requested:,} summaries "
         f"could be used. {'; '.join(summary.refused)}"
     )
-
-
-def _of_chat_steps(distance: str | None, config: CurationConfig) -> bool:
-    """Whether a distance compares what a chat model wrote."""
-    by_steps = distance is not None and DISTANCES[distance].reads_steps
-    return by_steps and asks_chat_model(config.summarizer)
-
-
-def _meaning(value: float | None, curve: Calibration | None) -> str | None:
-    """What a median distance means, as far as labelled pairs of such texts say."""
-    return None if value is None or curve is None else curve.phrase(value)
 
 
 def _name(distance: str) -> str:
@@ -328,10 +323,11 @@ def _counts_of_strategies(summary: RunSummary) -> dict[str, str]:
     return {count.figure: str(count) for count in largest.values()}
 
 
-def _shares(summary: RunSummary, part: str, whole: str) -> dict[str, float | None]:
+def _shares(summary: RunSummary, part: str, *whole: str) -> dict[str, float | None]:
     both = {"candidates": summary.candidates, "chosen": summary.chosen_known}
+    totals = {name: sum(known[of] for of in whole) for name, known in both.items()}
     return {
-        name: round(known[part] / known[whole], 4) if known[whole] else None
+        name: round(known[part] / totals[name], 4) if totals[name] else None
         for name, known in both.items()
     }
 

@@ -70,8 +70,9 @@ class Choice(NamedTuple):
 
 
 def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
-    """What is known of `solutions`: how many are `right`, `wrong` and `not_checked` of how many
-    `checkable`, `dissenting` from most of their problem's of how many `answered`, `floundering`."""
+    """What is known of `solutions`: how many are `right`, `wrong` and `not_checked` (of problems
+    with marks or references), `dissenting` from most of their problem's of how many `answered`,
+    `floundering`."""
     among = range(len(scored.drop_reasons)) if among is None else among
 
     def known(values: Sequence[bool | None]) -> list[bool]:
@@ -83,7 +84,6 @@ def tally(scored: Scored, among: Sequence[int] | None = None) -> Counter[str]:
         right=sum(marks),
         wrong=len(marks) - sum(marks),
         not_checked=(len(among) - len(marks)) * bool(scored.marked_by),
-        checkable=len(among) * bool(scored.marked_by),
         dissenting=len(agrees) - sum(agrees),
         answered=len(agrees),
         floundering=sum(known(scored.floundering)),

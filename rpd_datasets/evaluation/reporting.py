@@ -22,10 +22,11 @@ def report_text(results: Results) -> str:
     """The figures of one evaluation, in Markdown."""
     figures, settings, size = results.figures, results.settings, len(results.marks)
     part = "" if size == results.of_problems else f" of {results.of_problems}"
+    samples = f"{results.runs} x {results.samples} samples of each"
     sampling = [f"{name} {settings[name]}" for name in _SHOWN if name in settings]
     lines = [
         f"{results.name} on {results.title}: {size}{part} problems, "
-        f"{results.runs} x {results.samples} samples of each, {', '.join(sampling)}"
+        + ", ".join([samples, *sampling])
     ]
     lines += figure_remarks(results)
     columns = {title: figures[name] for name, title in _ESTIMATORS.items() if figures[name]}
@@ -83,6 +84,12 @@ def figure_remarks(results: Results) -> list[str]:
     if results.missing:
         lines.append(
             f"{results.missing:,} samples or rows are missing: figures are of those that are there"
+        )
+    if results.not_checked:
+        solutions = sum(drawn for drawn, _ in results.counts.values())
+        lines.append(
+            f"{results.not_checked:,} of {solutions:,} answers could not be checked and count as "
+            "not right"
         )
     if results.capped:
         lines.append(

@@ -67,6 +67,7 @@ class Results:
     missing: int = 0  # samples without a mark, which are refused with an advice or counted
     scale: ScoreScale = field(default_factory=ScoreScale)
     mean_score: Interval | None = None  # of scores that are shares
+    not_checked: int = 0  # solutions of files that no reference could be compared with
     unread: int = 0  # right samples whose answers cannot be read, where that leaves out the vote
     allow_missing: InitVar[bool] = False
     advice: InitVar[str] = ""
@@ -292,7 +293,7 @@ def read_solutions(
     rows cannot be read or marks are missing; [`MissingExtraError`] where a reference takes
     algebra to compare and math-verify is missing.
     """
-    name, any_checked = name or path.name.partition(".")[0], False
+    name, any_checked, not_checked = name or path.name.partition(".")[0], False, 0
     marks: dict[str, list[Mark]] = {}
     right: dict[str, Problem] = {}
     strategies: dict[str, Sequence[str | None]] = {}
@@ -307,6 +308,7 @@ def read_solutions(
             any_checked |= bool(answers.by)
             # Beside a reference, a solution without an answer is not right; a mark may be missing.
             of_reference = answers.by == "reference"
+            not_checked += answers.marks.count(None) * of_reference
             verdicts = [bool(mark) if of_reference else mark for mark in answers.marks]
             labels = strategy_labels(problem.extra, len(verdicts))
             whole = Problem(problem.problem, problem.solutions, {"strategies": labels})
@@ -331,6 +333,7 @@ def read_solutions(
         settings={"scorer": "the marks"},
         of_problems=len(marks),
         missing=len(rejects),
+        not_checked=not_checked,
         allow_missing=allow_missing,
         advice="--allow-missing counts the others",
     )

@@ -1,7 +1,6 @@
 """What a folder that `rpd curate` made holds, as far as a report needs it, in bounded memory.
 
-All scores are read (a line each), but texts only of a sample of the chosen problems, and of the
-rejects file only a few examples per reason.
+All scores are read (a line each), but texts only of a sample of the chosen problems.
 """
 
 from __future__ import annotations
@@ -9,9 +8,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,6 @@ from rpd_metric.errors import InputError
 Array = npt.NDArray[np.float64]
 Line = dict[str, Any]
 ROWS = "data/train-00000-of-00001.parquet"
-EXAMPLES_PER_REASON = 3
 # Problems that were left out as a whole are listed with their reason, up to so many.
 MAX_LEFT_OUT = 2000
 SCORED = (
@@ -63,16 +61,14 @@ class CuratedFolder:
 
     `scores` are the lines of `scores.jsonl`, one for every problem in the order of the input, with
     their `score`: Eq. 3 by the distance that ranked problems, else by RPD. `shown` is the sample
-    with texts, by rank. `left_out` are the first lines of `rejects.jsonl` about whole problems,
-    `drops` the manifest's, with examples.
+    with texts, by rank. `left_out` are the first lines of `rejects.jsonl` about whole problems.
     """
 
     manifest: Line
     scores: list[Line]
     shown: list[ChosenProblem]
     selected_tokens: list[int]
-    drops: list[Line]
-    left_out: list[Line] = field(default_factory=list)
+    left_out: list[Line]
     word: str = "chosen"  # of problems and solutions: those of a log are only picked to be shown
 
     @property
@@ -100,13 +96,13 @@ def read_curated(folder: Path, max_problems: int) -> CuratedFolder:
         ranked_by = line["problem_score"]
         line["score"] = line["rpd_score"] if ranked_by is None else ranked_by
     by_rank = {line["rank"]: line for line in scores if line["rank"] is not None}
-    drops, left_out, details = _drops(manifest, folder / "rejects.jsonl")
+    left_out, details = _rejects(folder / "rejects.jsonl")
     sample, selected_tokens = _rows(folder / ROWS, by_rank, max_problems, details)
-    return CuratedFolder(manifest, scores, sample, selected_tokens, drops, left_out)
+    return CuratedFolder(manifest, scores, sample, selected_tokens, left_out)
 
 
 def spread(count: int, places: int) -> list[int]:
-    """At most `wanted` indices into `count` things, evenly spread, first and last included.
+    """At most `places` indices into `count` things, evenly spread, first and last included.
 
     >>> spread(9, 3), spread(2, 5)
     ([0, 4, 8], [0, 1])
@@ -183,70 +179,14 @@ def _chosen(row: Line, score: Line, details: Mapping[int, str]) -> ChosenProblem
     )
 
 
-def _drops(manifest: Line, rejects: Path) -> tuple[list[Line], list[Line], dict[str, Any]]:
-    """The drops with examples, the problems left out, and by problem why solutions were."""
-    drops = {
-        (drop["stage"], drop["reason"], drop["unit"]): {**drop, "examples": []}
-        for drop in manifest["drops"]
-    }
+def _rejects(rejects: Path) -> tuple[list[Line], dict[str, dict[int, str]]]:
+    """The problems that were left out as a whole, and by problem why solutions were."""
     left_out: list[Line] = []
     details: dict[str, dict[int, str]] = defaultdict(dict)
-    # Reasons in words are a help, the counts are the result: a folder may come without rejects.
-    there = drops and rejects.is_file()
-    for line in _lines(rejects, REJECTED, "reject") if there else ():
-        index, place = line["solution_index"], line["where"]
-        if index is not None:
-            details[place][index] = line["detail"]
-            place += f", solution {index}"
+    # Reasons in words are a help: a folder may come without them.
+    for line in _lines(rejects, REJECTED, "reject") if rejects.is_file() else ():
+        if (index := line["solution_index"]) is not None:
+            details[line["where"]][index] = line["detail"]
         elif len(left_out) < MAX_LEFT_OUT:
             left_out.append(line)
-        drop = drops.get(
-            (line["stage"], line["reason"], "problem" if index is None else "solution")
-        )
-        if drop and len(drop["examples"]) < EXAMPLES_PER_REASON:
-            drop["examples"].append(f"{place}: {line['detail']}")
-    return list(drops.values()), left_out, details
-
-
-def funnel(folder: CuratedFolder, unit: Literal["problem", "solution"]) -> list[Line]:
-    """What is left after each stage and what left in between, in order and without zeros.
-
-    Each line has its `label`, `count` and `share` in percent, and one about what left its `drop`.
-    """
-    counts = folder.manifest["counts"]
-    read, chosen = counts[f"{unit}s_read"], counts[f"{unit}s_chosen"]
-    drops = [drop for drop in folder.drops if drop["unit"] == unit]
-    on_reading = [drop for drop in drops if drop["stage"] in ("read", "group")]
-    at_choice = [drop for drop in drops if drop["stage"] == "select"]
-    between = [drop for drop in drops if drop not in (*on_reading, *at_choice)]
-    compared = read - sum(drop["count"] for drop in between)
-    rows_read = unit == "problem" and counts["rows_read"]
-    lines = [{"label": "rows read", "count": rows_read}] if rows_read and on_reading else []
-    lines += [*on_reading, {"label": f"{unit}s read", "count": read}, *between]
-    if unit == "solution":
-        usable = counts["solutions_usable"]
-        # Solutions of a problem that goes as a whole have no record of their own.
-        lines.append(_unrecorded("filter", "problem_left_out", compared - usable))
-        compared = usable
-        lines.append({"label": "solutions compared", "count": usable})
-    elif counts["problems_scored"]:  # nothing is scored where problems are drawn
-        compared = counts["problems_scored"]
-        lines.append({"label": "problems scored", "count": compared})
-    rest = max(0, compared - sum(drop["count"] for drop in at_choice) - chosen)
-    lines += [*at_choice, _unrecorded("select", "not_chosen", rest)]
-    lines.append({"label": f"{unit}s {folder.word}", "count": chosen})
-    total = max(1, read, rows_read)
-    return [
-        {
-            "label": line.get("label") or line["reason"].replace("_", " "),
-            "count": line["count"],
-            "drop": None if "label" in line else line,
-            "share": 100 * line["count"] / total,
-        }
-        for line in lines
-        if "label" in line or line["count"]
-    ]
-
-
-def _unrecorded(stage: str, reason: str, count: int) -> Line:
-    return {"stage": stage, "reason": reason, "count": count, "examples": []}
+    return left_out, details

@@ -22,7 +22,7 @@ from rpd_datasets.commands import printable
 from rpd_datasets.config import distance_of
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
-from rpd_datasets.report.contents import CuratedFolder, Line, funnel
+from rpd_datasets.report.contents import CuratedFolder, Line
 from rpd_datasets.report.measures import Measures
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
@@ -95,7 +95,6 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "scales": [
             (curve.distance, curve.scale()) for curve in curves_of(folder).values() if curve
         ],
-        "funnel": {unit: funnel(folder, unit) for unit in ("problem", "solution")},
         "distances": _distances(folder, measures),
         "scores": charts.scores_chart(scored, chosen) if scored else None,
         "num_scored": len(scored),

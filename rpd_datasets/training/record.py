@@ -58,7 +58,7 @@ def check_resumable(
             "choose another --output_dir, or remove that folder to start over"
         )
     if checkpoint := last_checkpoint(output):
-        say("; ".join([f"going on from {checkpoint}", *changes.values()]))
+        say("; ".join([f"continuing from {checkpoint}", *changes.values()]))
     return checkpoint
 
 

@@ -8,6 +8,7 @@ is in `benchmarks/strategies.md`, with what was tried; `docs/distances.md` is th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +37,7 @@ def strategy(evidence: Evidence) -> Matrix:
     - two steps are compared by meaning and by wording: the mean of the cosine of their
       embeddings and the cosine of their sets of character four-grams ([`four_grams`]);
     - both lists ask, and the larger mean counts. A solution that contains another one and
-      goes on to something else is different, which the shorter list alone cannot tell;
+      continues with something else is different, which the shorter list alone cannot tell;
     - using the same strategy is an equivalence: if A resembles C and B resembles C, so do A
       and B, however differently they put it ([`half_linked`]).
 
@@ -112,24 +113,23 @@ def growth(evidence: Evidence) -> Matrix:
     Two programs of one strategy take about as many lines more, or fewer, on every input; so the
     logarithms of the lines that they run differ by the same everywhere. Their mean deviation from
     that is added to a half of what [`taught`] compares: on programs that were written with several
-    strategies both have the same mean. A pair that has no input in common counts as the
-    mean of the others, and where there is none, [`taught`] remains.
+    strategies both have the same mean. A pair without two inputs in common counts as the mean of
+    the others, and where there is none, [`taught`] remains.
 
     Reads `"work"` and what [`taught`] reads.
     """
     texts = _taught_distances(evidence)
-    lines = np.log1p(np.concatenate(evidence.vectors["work"]).astype(np.float64))
-    known = ~np.isnan(lines)
-    both = known[:, None] & known
-    inputs = both.sum(axis=2)
-    apart = inputs > 0
-    np.fill_diagonal(apart, False)
-    if not apart.any():
+    counts = np.concatenate(evidence.vectors["work"]).astype(np.float64)
+    lines: Any = np.ma.masked_invalid(np.log1p(counts))  # type: ignore[no-untyped-call]
+    gaps = lines[:, None] - lines
+    known = gaps.count(axis=2) > 1
+    pairs = np.triu_indices(len(known), 1)
+    if not known[pairs].any():
         return half_linked(texts)
-    gaps = np.where(both, np.nan_to_num(lines)[:, None] - np.nan_to_num(lines), 0)
-    gaps -= (gaps.sum(axis=2) / np.maximum(inputs, 1))[:, :, None]
-    grown = np.abs(np.where(both, gaps, 0)).sum(axis=2) / np.maximum(inputs, 1)
-    distances: Matrix = np.where(apart, grown, grown[apart].mean()) + texts / 2
+    gaps -= gaps.mean(axis=2, keepdims=True)
+    grown = np.abs(gaps).mean(axis=2).filled(0)
+    average = grown[pairs][known[pairs]].mean()
+    distances: Matrix = np.where(known, grown, average) + texts / 2
     distances[texts == 0] = 0
     return half_linked(distances)
 

@@ -121,8 +121,8 @@ class GivingUp:
     """When a run ends because going on would cost time or money and bring nothing.
 
     Each method notes what has happened, and returns why the run has to end, if it has to; the
-    rules are in docs/servers.md. With `keep_going` it goes on where a person may know better: where
-    no reply can be used, or request after request is refused.
+    rules are in docs/servers.md. With `keep_going` it continues where a person may know better:
+    where no reply can be used, or request after request is refused.
     """
 
     def __init__(self, model: str, timeout: float, keep_going: bool) -> None:

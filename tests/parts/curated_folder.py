@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ def write_folder(
     write_rows(folder / "scores.jsonl", scores)
     write_rows(folder / "rejects.jsonl", (reject.as_row() for reject in rejects))
     write_table(full, folder / "data", *column_types(full))
-    (folder / "manifest.json").write_text(json.dumps(_manifest(scores, full, rejects, options)))
+    (folder / "manifest.json").write_text(json.dumps(_manifest(scores, full, options)))
     return folder
 
 
@@ -98,11 +97,7 @@ def _score(place, score, mean, usable, tokens, rank) -> dict[str, Any]:
     }
 
 
-def _manifest(scores, rows, rejects, options) -> dict[str, Any]:
-    drops = Counter(
-        (reject.stage, reject.reason, "problem" if reject.solution_index is None else "solution")
-        for reject in rejects
-    )
+def _manifest(scores, rows, options) -> dict[str, Any]:
     defaults = {"problems": "rpd", "solutions": "rpd", "selection": "maxmin", "ties": "mean"}
     defaults |= {"completeness": "rules", "require_complete": True, "num_samples": None}
     defaults |= {"seed": 0, "dtype": "float32", "truncate_dim": None}
@@ -129,8 +124,4 @@ def _manifest(scores, rows, rejects, options) -> dict[str, Any]:
             "problems_chosen": len(rows),
             "solutions_chosen": sum(len(row["selected"]) for row in rows),
         },
-        "drops": [
-            {"stage": stage, "reason": reason, "unit": unit, "count": count}
-            for (stage, reason, unit), count in sorted(drops.items())
-        ],
     }

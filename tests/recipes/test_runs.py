@@ -374,7 +374,7 @@ def test_a_killed_reinforcement_run_goes_on_and_finishes(
     (rewarded / "adapter_model.safetensors").unlink()
     (rewarded / "checkpoint-32/trainer_state.json").unlink()
     reward(here, merged)
-    assert f"going on from {rewarded / 'checkpoint-28'}\n" in capsys.readouterr().err
+    assert f"continuing from {rewarded / 'checkpoint-28'}\n" in capsys.readouterr().err
     assert (rewarded / "adapter_model.safetensors").is_file()
     assert [row["step"] for row in history(rewarded, "reward")] == list(range(1, 33))
 

@@ -1,8 +1,8 @@
 """Counts the lines that a model's function runs on inputs that grow. Joined to `wire.py` as text.
 
-Prints a number for each test, and for each with inputs three times as large: `null` where a test
-has no call of the function, or the function raises an error. The model's code can change anything
-here; all it gains is a say over its own counts.
+Prints a number for each call of the function in the tests, and for each on inputs three times as
+large; `null` where it raises an error. The model's code can change anything here; all it gains is a
+say over its own counts.
 """
 
 from __future__ import annotations

@@ -132,7 +132,8 @@ def test_strategies_of_labelled_solutions_are_counted_where_problems_admit_sever
 
 def test_right_solutions_alone_are_scored_where_a_reference_tells(capsys, tmp_path):
     wrong = "Add the coefficients and halve their sum. The answer is 7."
-    row = ROW | {"solutions": [GOOD, OTHER, wrong], "answer": "3", "risposta": "7"}
+    unread = "Measure it with care. That comes to about five smoots in the end, which I like."
+    row = ROW | {"solutions": [GOOD, OTHER, wrong, unread], "answer": "3", "risposta": "7"}
     file = write_rows(tmp_path / "g.jsonl", [row])
     for more, wrong_places, by in (
         ([], [2], "reference answers"),
@@ -143,6 +144,11 @@ def test_right_solutions_alone_are_scored_where_a_reference_tells(capsys, tmp_pa
         result = json.loads(capsys.readouterr().out)
         places = [reject["solution_index"] for reject in result["left_out"]]
         assert (places, result["right_by"]) == (wrong_places, by)
+        assert result["answers"] == {"right": 1, "wrong": 1, "not_checked": 2}
+        assert result["warning"].startswith('2 of 4 answers could not be checked, e.g. "…')
+    assert main(["score", str(file), "--embedder", "static"]) == 0
+    shares = "1 right (25.0%), 1 wrong (25.0%), 2 could not be checked (50.0%)"
+    assert shares in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_score_is_the_same_whichever_problem_comes_first(capsys, tmp_path):

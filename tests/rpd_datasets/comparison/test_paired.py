@@ -443,3 +443,8 @@ def test_answers_are_not_called_wrong_where_they_cannot_be_compared(tmp_path, ca
         file = write_rows(tmp_path / "one.jsonl", [row | {"answer": answer}])
         assert main(["compare", f"a={file}", f"b={file}", "--distance", "none"]) == status
         assert ("-e '.[grading]'" in capsys.readouterr().err) == bool(status)
+    solutions = [r"So $\boxed{\frac{2}{4}}$.", "That is about five smoots, as one sees."]
+    file = write_rows(tmp_path / "one.jsonl", [row | {"answer": answer, "solutions": solutions}])
+    assert main(["compare", f"a={file}", f"b={file}", "--distance", "none"]) == 0
+    unchecked = "- b on the files: 1 of 2 answers could not be checked and count as not right."
+    assert unchecked in capsys.readouterr().out

@@ -85,5 +85,5 @@ def test_runs_of_the_same_actions_are_near_whatever_they_say(tmp_path):
     assert "not measured" in (tmp_path / "out" / "README.md").read_text()
     problem = Problem(row["problem"], tuple(row["solutions"]), row)
     ways = "look src/add.py: 0, 1; search carry in docs: 2"
-    assert parting(problem, [0, 1, 2]) == f"After no equal actions, solutions go on with {ways}."
+    assert parting(problem, [0, 1, 2]) == f"After no equal actions, solutions continue with {ways}."
     assert parting(problem, [0, 1]) == "The runs have the same 3 actions."

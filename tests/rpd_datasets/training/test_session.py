@@ -104,7 +104,7 @@ def test_a_run_goes_on_with_another_split_of_its_batch_and_says_what_changed(tmp
     split = {"per_device_train_batch_size": 2, "project": "two"}
     assert check_resumable(tmp_path, settings | split, said.append) == tmp_path / "checkpoint-3"
     assert said == [
-        f"going on from {tmp_path / 'checkpoint-3'}; per_device_train_batch_size was 1 and is 2; "
+        f"continuing from {tmp_path / 'checkpoint-3'}; per_device_train_batch_size was 1 and is 2; "
         "project was 'one' and is 'two'"
     ]
     for name in settings:
