@@ -219,7 +219,8 @@ def _messages(value: Any, role: str) -> list[Message]:
         return messages
     if isinstance(value, str):
         return [{"role": role, "content": value}]
-    return messages_of({**(value if isinstance(value, dict) else {"content": value}), "role": role})
+    choice = isinstance(value, dict) and not {"role", "from"} & value.keys()
+    return messages_of({**(value if choice else {"content": value}), "role": role})
 
 
 def _answers(reply: Any) -> list[Message]:

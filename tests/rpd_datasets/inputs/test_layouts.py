@@ -325,6 +325,7 @@ BAD = [
     (grouped_items, {"problem": "p", "solutions": ["s"], "\ud800": 1}, "not_unicode"),
     (flat_row, {"solution": "s"}, "missing_column"),
     (flat_row, {"problem": "p"}, "null_solution"),
+    (flat_row, {"problem": {"from": "x", "value": "p"}, "solution": "s"}, "problem_not_text"),
     (flat_row, {"problem": "p", "solution": ["s"]}, "solution_not_text"),
     (conversation_row, {"conversations": "human: p"}, "not_a_list"),
     (conversation_row, {"conversations": TALK[:1]}, "not_one_exchange"),
