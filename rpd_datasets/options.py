@@ -60,8 +60,12 @@ choice_option = functools.partial(option, group="choice")
 hidden = functools.partial(option, group=None)
 
 
+_DOCUMENTED: list[Any] = []
+
+
 def documented(kind: type[Kind]) -> type[Kind]:
     """Write the fields' help into a dataclass's docstring, and refuse unknown names by name."""
+    _DOCUMENTED.append(kind)
     make: Any = kind.__init__
     names = [option.name for option in fields(kind)]  # type: ignore[arg-type]
 
@@ -69,7 +73,14 @@ def documented(kind: type[Kind]) -> type[Kind]:
     def checked(self: Any, *values: Any, **options: Any) -> None:
         for name in options.keys() - names:
             (near,) = difflib.get_close_matches(name, names, n=1, cutoff=0)
-            raise InputError(f"{kind.__name__} has no option {name!r}; did you mean {near!r}?")
+            homes = [
+                f"set {other.__name__}({entry.name}=...)"
+                for other in _DOCUMENTED
+                for entry in fields(other)
+                if name in (entry.name, entry.metadata["name"])
+            ]
+            advice = homes[0] if homes else f"did you mean {near!r}?"
+            raise InputError(f"{kind.__name__} has no option {name!r}; {advice}")
         make(self, *values, **options)
 
     kind.__init__ = checked  # type: ignore[method-assign]

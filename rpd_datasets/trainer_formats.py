@@ -28,20 +28,10 @@ from rpd_metric.reasons import Reason
 
 Row = dict[str, Any]
 
-SPEAKERS = {
-    "system": "system",
-    "user": "human",
-    "assistant": "gpt",
-    "tool": "observation",
-}
+SPEAKERS = {"system": "system", "user": "human", "assistant": "gpt", "tool": "observation"}
 # What LLaMA-Factory reads beside the rows; its defaults name the speakers as we do.
-DATASET_INFO = {
-    "rpd": {
-        "file_name": "train.jsonl",
-        "formatting": "sharegpt",
-        "columns": {"messages": "conversations", "tools": "tools"},
-    }
-}
+_COLUMNS = {"messages": "conversations", "tools": "tools"}
+DATASET_INFO = {"rpd": {"file_name": "train.jsonl", "formatting": "sharegpt", "columns": _COLUMNS}}
 
 
 def dpo_row(right: Trajectory, wrong: Trajectory) -> Row:

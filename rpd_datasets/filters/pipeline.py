@@ -35,7 +35,7 @@ class Filtered:
     """What the filters left of a problem.
 
     Args:
-        kept (`tuple[int, ...]`): Indices of the solutions that stay; none if the problem goes.
+        remaining (`tuple[int, ...]`): Indices of the solutions that stay; none if the problem goes.
         reasons (`tuple[str, ...]`): Why each solution goes, `""` if it stays. Solutions of a
             dropped problem have its reason unless they have their own.
         details (`tuple[str, ...]`): A line for a person per solution, or `""`.

@@ -31,19 +31,12 @@ _PROBLEM = ("problem", "question", "query", "prompt", "input", "text")
 
 @dataclass(frozen=True)
 class Harness:
-    """How one harness' rows are read.
+    """How one harness' rows are read."""
 
-    Args:
-        columns (`Mapping[str, type]`): Identify its rows, with their types.
-        row (`Callable`): From a row's values to those of a problem; `None` without texts.
-        scores (`Callable`): From a row's values to its scores by name.
-        key (`str`, *optional*): The column shared by rows that score the same solutions.
-    """
-
-    columns: Mapping[str, type]
-    row: Callable[[Values], dict[str, Any] | None]
-    scores: Callable[[Values], Mapping[str, Any]]
-    key: str | None = None
+    columns: Mapping[str, type]  # identify its rows, with their types
+    row: Callable[[Values], dict[str, Any] | None]  # the values of a problem; None without texts
+    scores: Callable[[Values], Mapping[str, Any]]  # by name
+    key: str | None = None  # the column shared by rows that score the same solutions
 
     def misses(self, values: Values) -> str | None:
         """The first column that a row does not have, or not as the harness writes it."""
@@ -52,9 +45,7 @@ class Harness:
 
 
 def read_harness(
-    harness: Harness,
-    read: Callable[[], Iterator[Row | Rejected]],
-    right_score: str | None = None,
+    harness: Harness, read: Callable[[], Iterator[Row | Rejected]], right_score: str | None = None
 ) -> Iterator[Row | Rejected]:
     """The rows of a harness as problems; with a key, rows are read twice to join their scores."""
     key, scores = harness.key or "", defaultdict[Any, dict[str, Any]](dict)

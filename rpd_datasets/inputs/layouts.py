@@ -219,7 +219,8 @@ def _messages(value: Any, role: str) -> list[Message]:
         return messages
     if isinstance(value, str):
         return [{"role": role, "content": value}]
-    return messages_of({**(value if isinstance(value, dict) else {"content": value}), "role": role})
+    choice = isinstance(value, dict) and not {"role", "from"} & value.keys()
+    return messages_of({**(value if choice else {"content": value}), "role": role})
 
 
 def _answers(reply: Any) -> list[Message]:
@@ -343,10 +344,7 @@ LAYOUTS = Registry(
         ),
         "flat": RowLayout("a problem and one solution", flat_row, ("problem", "solution"), True),
         "openthoughts": RowLayout(
-            "messages, all answers or one (--turn)",
-            conversation_row,
-            ("conversations",),
-            True,
+            "messages, all answers or one (--turn)", conversation_row, ("conversations",), True
         ),
         "deepmath": RowLayout(
             "a question and numbered solutions in each row, as DeepMath",

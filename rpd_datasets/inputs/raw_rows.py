@@ -111,25 +111,23 @@ def prompts_by_id(name: str, rows: Iterable[Any]) -> dict[str, Any]:
     return prompts
 
 
-def _readable(row: Any) -> Any:
-    """A row, or why it is left out: its values are nested too deep to be carried along."""
-    level: list[Any] = [row.values] if isinstance(row, Row) else []
-    for _ in range(MAX_DEPTH):
-        inner = [value.values() if isinstance(value, dict) else value for value in level]
-        level = [part for parts in inner for part in parts if isinstance(part, dict | list | tuple)]
-    if not level:
-        return row
-    detail = f"The row is nested more than {MAX_DEPTH} levels deep."
-    return Rejected("read", Reason.TOO_DEEP, row.place, detail)
-
-
 def readable_rows(rows: Iterable[Any], prompts: Mapping[str, Any]) -> Iterator[Any]:
     """The rows, with the prompt of their id as a column; `Rejected` for what is nested too deep."""
     for row in rows:
-        prompt = prompts.get(_id(row.values)) if prompts and isinstance(row, Row) else None
-        if prompt is not None:
-            row = replace(row, values={**row.values, **prompt})
-        yield _readable(row)
+        if prompts and isinstance(row, Row):
+            row = replace(row, values={**row.values, **prompts.get(_id(row.values), {})})
+        if isinstance(row, Row) and _too_deep(row.values):
+            detail = f"The row is nested more than {MAX_DEPTH} levels deep."
+            row = Rejected("read", Reason.TOO_DEEP, row.place, detail)
+        yield row
+
+
+def _too_deep(values: Mapping[str, Any]) -> bool:
+    level: list[Any] = [values]
+    for _ in range(MAX_DEPTH):
+        inner = [value.values() if isinstance(value, dict) else value for value in level]
+        level = [part for parts in inner for part in parts if isinstance(part, dict | list | tuple)]
+    return bool(level)
 
 
 def _id(values: Mapping[str, Any]) -> str:

@@ -52,7 +52,8 @@ def read_session(rows: Iterable[Row | Rejected], label: str) -> Iterator[Row | R
         elif payload.get("type") == "thread_rolled_back":
             users = [at for at, message in enumerate(messages) if message["role"] == "user"]
             own = [at for at in users if not is_environment(messages[at])]
-            taken_back = own[-int(payload.get("num_turns") or 1) :]
+            count = payload.get("num_turns")
+            taken_back = own[-count:] if isinstance(count, int) else own[-1:]
             del messages[min(taken_back, default=len(messages)) :]
         elif values.get("type") == "response_item" and role_of(payload):
             messages += messages_of(payload)

@@ -23,13 +23,7 @@ from rpd_datasets.inputs.gathering import join_rows, read_gathered, read_info, w
 from rpd_datasets.inputs.hub_rows import HubRows
 from rpd_datasets.inputs.layouts import LAYOUTS, Columns, columns_there, find_layout
 from rpd_datasets.inputs.local_files import LocalRows, file_kind
-from rpd_datasets.inputs.raw_rows import (
-    DatasetRows,
-    Row,
-    Terms,
-    prompts_by_id,
-    readable_rows,
-)
+from rpd_datasets.inputs.raw_rows import DatasetRows, Row, Terms, prompts_by_id, readable_rows
 from rpd_datasets.messages import with_common_prompt
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem

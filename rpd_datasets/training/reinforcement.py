@@ -68,8 +68,7 @@ def load_aime(
     """
     problems: dict[str, tuple[str, str, int | None]] = {}
     other_years = duplicates = 0
-    for row in _rows(spec):
-        problem, answer, year = str(row["problem"]), str(row["answer"]), row["year"]
+    for problem, answer, year in _rows(spec):
         # Copies of a problem of the AIME differ in spacing and LaTeX; one's own may differ in no
         # more than that.
         key = problem if year is None else " ".join(words_of(problem))
@@ -89,22 +88,20 @@ def load_aime(
     }
 
 
-def _rows(spec: str) -> Iterator[dict[str, Any]]:
-    """Rows with problem, answer and year, however they are spelt."""
+def _rows(spec: str) -> Iterator[tuple[str, str, int | None]]:
+    """The problem, answer and year of each row, however they are spelt."""
     for row in open_rows(spec, InputSpec(), streaming=False):
         if not isinstance(row, Row):
             raise InputError(f"{spec} cannot be read. {row.where}: {row.detail}")
         cells = {name.lower(): cell for name, cell in row.values.items() if cell is not None}
-        cells = {"problem": cells.get("question"), "year": None, **cells}
-        for name in ("problem", "answer"):
-            if cells.get(name) is None:
-                raise InputError(f"{spec} has a row without {name}")
-        if (year := cells["year"]) is not None:
-            try:
-                cells["year"] = int(year)
-            except (TypeError, ValueError):
-                raise InputError(f"the year must be a number, got {year!r} in {spec}") from None
-        yield cells
+        problem, answer = cells.get("problem", cells.get("question")), cells.get("answer")
+        if problem is None or answer is None:
+            raise InputError(f"{spec} has a row without {'answer' if problem else 'problem'}")
+        year = cells.get("year")
+        try:
+            yield str(problem), str(answer), None if year is None else int(year)
+        except (TypeError, ValueError):
+            raise InputError(f"the year must be a number, got {year!r} in {spec}") from None
 
 
 def load_prompts(

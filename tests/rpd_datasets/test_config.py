@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from datasets.fingerprint import Hasher
 
+from rpd_datasets import curate_dataset
 from rpd_datasets.config import PROBLEM_CHOICES, CurationConfig
 from rpd_datasets.judging.metric_comparison import compare_metrics
 from rpd_datasets.presets import PRESETS
@@ -37,6 +38,10 @@ def test_auto_is_what_sees_strategy_best_with_this_summarizer(options, choice, d
 def test_an_unknown_option_is_an_error_that_names_the_nearest():
     with pytest.raises(InputError, match=r"has no option 'num_solution'; .*'num_solutions'"):
         CurationConfig(num_solution=3)
+    with pytest.raises(InputError, match=r"'solution_column'; set Columns\(solution=\.\.\.\)"):
+        curate_dataset("sample", "out", solution_column="answer")
+    with pytest.raises(InputError, match=r"'num_problems'; set CurationConfig\(num_problems="):
+        curate_dataset("sample", "out", num_problems=3)
 
 
 @pytest.mark.parametrize(

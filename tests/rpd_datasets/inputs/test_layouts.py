@@ -325,15 +325,12 @@ BAD = [
     (grouped_items, {"problem": "p", "solutions": ["s"], "\ud800": 1}, "not_unicode"),
     (flat_row, {"solution": "s"}, "missing_column"),
     (flat_row, {"problem": "p"}, "null_solution"),
+    (flat_row, {"problem": {"from": "x", "value": "p"}, "solution": "s"}, "problem_not_text"),
     (flat_row, {"problem": "p", "solution": ["s"]}, "solution_not_text"),
     (conversation_row, {"conversations": "human: p"}, "not_a_list"),
     (conversation_row, {"conversations": TALK[:1]}, "not_one_exchange"),
     (conversation_row, {"conversations": turns(("human", "p"), ("gpt", 4))}, "solution_not_text"),
-    (
-        conversation_row,
-        {"conversations": [HUMAN, {"role": GPT, "tool_calls": 5}]},
-        "null_solution",
-    ),
+    (conversation_row, {"conversations": [HUMAN, {"role": GPT, "tool_calls": 5}]}, "null_solution"),
     # A turn that nobody could train on is not left out of its conversation.
     (conversation_row, {"conversations": [HUMAN, None, said("s")]}, "not_one_exchange"),
     (conversation_row, {"conversations": [*turns(("x", "s")), *TALK]}, "not_one_exchange"),

@@ -204,16 +204,18 @@ def test_rows_that_were_curated_hold_the_calls_and_are_read_again(tmp_path):
 def claude_code(way: str) -> list[dict[str, Any]]:
     """The lines of a session: each part of an answer has its own."""
     talk = [{"type": "summary", "summary": "Sums", "leafUuid": "u"}]
+    own = {"sessionId" if "*8" in way else "session_id": way}  # in files, and in its stream
     turns = anthropic(way)["messages"]
     for turn in turns:
         content = turn["content"]
         parts = [content] if isinstance(content, str) else [[part] for part in content]
         for part in parts:
-            line = {"type": turn["role"], "sessionId": way, "isSidechain": False}
+            line = {"type": turn["role"], "isSidechain": False} | own
             talk.append(line | {"message": {"role": turn["role"], "content": part}})
     said = {"role": "assistant", "content": "Not the model's."}
-    line = {"type": "assistant", "sessionId": way, "message": said}
-    asides = [line | {name: True} for name in ("isSidechain", "isApiErrorMessage")]
+    line = {"type": "assistant", "message": said} | own
+    names = ("isSidechain", "isApiErrorMessage", "parent_tool_use_id")
+    asides = [line | {name: True} for name in names]
     # The user wrote the question anew; what came of the first one is out.
     first = talk[1] | {"message": {"role": "user", "content": "What is 12?"}, "parentUuid": None}
     return [talk[0], first, line, talk[1] | {"parentUuid": None}, *asides, *talk[2:]]
