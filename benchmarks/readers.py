@@ -28,13 +28,14 @@ from typing import Any
 
 import numpy as np
 from machine import markdown
+from strategies import recorded_groups
 
 from parts.recorded_groups import SETS, SHARED, read_lines
 from rpd_datasets.judging.labels import agreement
 from rpd_datasets.selection.problems import rank
 from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric import effective_number, problem_score, strategy_groups
-from rpd_metric.distance.diversity import join_groups
+from rpd_metric.distance.diversity import join_groups, renumbered
 from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
 from rpd_metric.measure import distance_matrices
 from rpd_metric.models.kinds import load_embedder
@@ -49,26 +50,21 @@ class Case:
 
     name: str
     meant: list[int]
-    recorded: list[int | None]
+    recorded: Sequence[int | None]
     words: list[int]
     matrix: Any
 
 
 def load_cases(folder: Path) -> list[Case]:
     """The labelled problems that the recorded reader sorted."""
-    replies = {
-        (row["set"], row["problem_id"]): row for row in read_lines(folder / "group_replies.jsonl")
-    }
-    encoder, cases = load_embedder("minilm"), []
+    encoder, groups, cases = load_embedder("minilm"), recorded_groups(folder), []
     for name in SETS:
         for row in read_lines(folder / f"{name}.jsonl"):
-            reply = replies[name, row["problem_id"]]
-            group_of = dict(zip(reply["order"], reply["groups"], strict=True))
             solutions, steps = row["solutions"], row["steps"]
             matrices = distance_matrices(["strategy"], row["problem"], solutions, steps, encoder)
-            recorded = [group_of.get(at) for at in range(len(solutions))]
             words = [len(text.split()) for text in solutions]
             kind = "controlled" if name == "controlled" else "natural"
+            recorded = groups[row["problem_id"]]
             cases.append(Case(kind, row["strategy_a"], recorded, words, matrices["strategy"]))
     return cases
 
@@ -106,9 +102,7 @@ def figures(sorted_into: Sequence[Groups], cases: Sequence[Case]) -> list[float]
         return len({case.meant[at] for at in select_solutions(case.matrix, 3, groups=groups)})
 
     pairs = list(zip(sorted_into, cases, strict=True))
-    codes = [
-        [{g: n for n, g in enumerate(dict.fromkeys(gs))}.get(g) for g in gs] for gs in sorted_into
-    ]
+    codes = [renumbered(groups) for groups in sorted_into]
     aurocs = [groups_auroc(code, case.matrix) for code, case in zip(codes, cases, strict=True)]
     distances = [problem_score(case.matrix) for case in cases]
     scores = scores_by_groups([effective_number(code) for code in codes], aurocs, distances)

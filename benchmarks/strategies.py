@@ -163,7 +163,7 @@ def distances_of(method: Method, evidence: dict[str, Evidence]) -> Array:
 def recorded_groups(folder: Path) -> dict[str, Groups]:
     """What the reader sorted each problem's solutions into, by the problem's id."""
     groups = {}
-    for reply in read_lines(folder / "strategy_bench" / "group_replies.jsonl"):
+    for reply in read_lines(folder / "group_replies.jsonl"):
         group_of = dict(zip(reply["order"], reply["groups"], strict=True))
         places = range(1 + max(reply["order"]))
         groups[reply["problem_id"]] = renumbered([group_of.get(place) for place in places])
@@ -414,7 +414,7 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draws the AUROCs, as SVG")
     args = parser.parse_args()
     encoder = load_embedder(args.embedder)
-    recorded = recorded_groups(args.data)
+    recorded = recorded_groups(args.data / "strategy_bench")
 
     def measured(rows: Sequence[dict[str, Any]]) -> Problems:
         cases = [case_of(row, encoder) for row in rows[: args.limit]]
