@@ -68,7 +68,7 @@ def test_the_report_inside_the_notebook_is_alive(executed, tmp_path):
         enter_frame(browser)
         ready(browser)
         shown = browser.execute_script("return document.body.innerText")
-        assert "10 of 27 problems chosen" in " ".join(shown.split())
+        assert "Answers 30 right" in " ".join(shown.split())
         browser.execute_script("document.querySelector('.entry').click()")
         drawn(browser)
         assert browser.find_element("css selector", "#problem .asked").text

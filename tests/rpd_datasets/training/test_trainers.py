@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from accelerate import Accelerator
+from accelerate.state import AcceleratorState
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
 from trl.distributed import DistributedBackend
@@ -133,8 +134,17 @@ def test_an_adapter_that_vllm_does_not_take_is_refused(mixture: Path):
         generation.sync_weights()
 
 
+@pytest.fixture
+def accelerator():
+    """One in float32: a process shares its state, which another test may have left at bfloat16."""
+    AcceleratorState._reset_state(reset_partial_state=True)
+    return Accelerator(cpu=True, mixed_precision="no")
+
+
 @pytest.mark.parametrize("batch_size", [None, 2, 1])
-def test_padding_is_not_computed_and_changes_no_probability(tiny: Path, batch_size: int | None):
+def test_padding_is_not_computed_and_changes_no_probability(
+    tiny: Path, accelerator, batch_size: int | None
+):
     model = AutoModelForCausalLM.from_pretrained(tiny).eval()
     add_fused_lm_head(model, temperature=0.7, outputs=("log_probs", "entropy"))
     ids = torch.randint(0, 200, (4, 20), generator=torch.Generator().manual_seed(0))
@@ -145,7 +155,7 @@ def test_padding_is_not_computed_and_changes_no_probability(tiny: Path, batch_si
     found, logged = [], defaultdict(list)
     for kind in (GRPOTrainer, sampling_exactly(GRPOTrainer)):
         made: Any = object.__new__(kind)
-        made.accelerator, made.model, made._metrics = Accelerator(cpu=True), model, {"eval": logged}
+        made.accelerator, made.model, made._metrics = accelerator, model, {"eval": logged}
         asked = (model, ids, mask, 12, batch_size)
         found.append(made._get_per_token_logps_and_entropies(*asked, compute_entropy=True))
     for plain, ours in zip(found[0][:2], found[1][:2], strict=True):
