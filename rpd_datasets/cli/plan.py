@@ -200,7 +200,7 @@ def _plan_diversity(log: Path, *, as_json: bool) -> None:
     elif rare is None:
         expect, advice = "unclear", f"{MEASURED}. A file with the column strategies tells"
     elif rare.low > 0 and rare.value > RARE_IS_BETTER:
-        expect, advice = "a gain", "its rarer strategies are right more often"
+        expect, advice = "a gain at pass@16", "its rarer strategies are right more often"
     elif rare.high < RARE_IS_BETTER:
         expect, advice = "no gain", "its rarer strategies are not right more often"
     else:

@@ -61,7 +61,7 @@ def test_what_a_model_solves_says_what_to_expect(
 
 @pytest.mark.parametrize(
     ("usual", "rare", "expect"),
-    [(1, 4, "a gain"), (3, 2, "no gain"), (4, 1, "no gain")],
+    [(1, 4, "a gain at pass@16"), (3, 2, "no gain"), (4, 1, "no gain")],
 )
 def test_strategies_that_are_used_rarely_and_well_promise_a_gain(
     tmp_path: Path, capsys, usual: int, rare: int, expect: str
