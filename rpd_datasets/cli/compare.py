@@ -21,6 +21,7 @@ from typing import Any
 
 from rpd_datasets.cli.arguments import (
     add_command,
+    add_correctness,
     add_evidence,
     add_min_strategies,
     add_models,
@@ -70,8 +71,7 @@ def add_to(commands: Any) -> None:
     add("--allow-missing", action="store_true", help=help)
     group = parser.add_argument_group("what is right, and how files are read")
     group.add_argument("--scorer", help="of logs, whose verdicts count (default: the log's first)")
-    help = "of files, the marks of correctness (default: correct or the like, else a reference)"
-    group.add_argument("--correct-column", metavar="NAME", help=help)
+    add_correctness(group)
     add_options(group, InputSpec)
     add_options(group, Columns)
     add_models(parser)
@@ -154,4 +154,5 @@ def _read(place: str, spec: InputSpec, args: argparse.Namespace) -> list[Results
     if logs := find_logs(path):
         options |= {"scorer": args.scorer, "right_score": spec.right_score}
         return [read_results(log, **options) for log in logs]
-    return [read_solutions(path, spec, correct_column=args.correct_column, **options)]
+    options |= {"correct_column": args.correct_column, "answer_column": args.answer_column}
+    return [read_solutions(path, spec, **options)]

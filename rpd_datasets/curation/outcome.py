@@ -274,7 +274,7 @@ def unfit_summarizer(summary: RunSummary) -> str | None:
     if accepted >= FIT * requested:
         return None
     return (
-        f"this summarizer is not fit for these solutions: {accepted:,} of {requested:,} summaries "
+        f"This summarizer does not fit these solutions: {accepted:,} of {requested:,} summaries "
         f"could be used. {'; '.join(summary.refused)}"
     )
 

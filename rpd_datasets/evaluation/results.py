@@ -284,6 +284,7 @@ def read_solutions(
     *,
     name: str | None = None,
     correct_column: str | None = None,
+    answer_column: str | None = None,
     allow_missing: bool = False,
 ) -> Results:
     """Read a curated folder or a file of solutions: any input of `rpd curate` on this machine.
@@ -304,7 +305,7 @@ def read_solutions(
         for problem in open_source(path, spec, scratch=Path(scratch), on_reject=rejects.append):
             answers = marked_only(problem, correct_column)
             if not answers.by:
-                answers = checker.check(problem, correct_column)
+                answers = checker.check(problem, correct_column, answer_column)
             any_checked |= bool(answers.by)
             # Beside a reference, a solution without an answer is not right; a mark may be missing.
             of_reference = answers.by == "reference"

@@ -448,3 +448,14 @@ def test_answers_are_not_called_wrong_where_they_cannot_be_compared(tmp_path, ca
     assert main(["compare", f"a={file}", f"b={file}", "--distance", "none"]) == 0
     unchecked = "- b on the files: 1 of 2 answers could not be checked and count as not right."
     assert unchecked in capsys.readouterr().out
+
+
+def test_the_column_of_reference_answers_may_be_named(tmp_path, capsys):
+    row = {"problem": "1 + 1?", "solutions": [r"So $\boxed{2}$.", r"So $\boxed{3}$."], "gold": "2"}
+    file = write_rows(tmp_path / "one.jsonl", [row])
+    line = ["compare", f"a={file}", f"b={file}", "--distance", "none", "--json"]
+    assert main([*line, "--answer-column", "gold"]) == 0
+    assert [model["correct"] for model in json.loads(capsys.readouterr().out)["models"]] == [
+        ["10"],
+        ["10"],
+    ]
