@@ -38,10 +38,12 @@ PYTHONS = ("3.11", "3.12", "3.13")
 SHOWN = ("datasets", "huggingface-hub", "evaluate", "numpy", "transformers", "trl")
 
 
-def resolved(requirements: str, *options: str | Path) -> tuple[dict[str, str], str]:
+def resolved(
+    requirements: str, *options: str | Path, python: str = "3.12"
+) -> tuple[dict[str, str], str]:
     """The versions of an environment with what is wanted, or what prevents it."""
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--no-header", "-"]
-    command += ["--no-annotate", "--python-version=3.12", "--python-platform=linux", *options]
+    command += ["--no-annotate", f"--python-version={python}", "--python-platform=linux", *options]
     done = subprocess.run(command, input=requirements, capture_output=True, text=True, cwd="/")
     versions = dict(re.findall(r"^([\w.-]+)==(\S+)", done.stdout, re.M))
     return versions, " ".join(done.stderr.split())
@@ -54,9 +56,9 @@ def main() -> None:
     names = parser.parse_args().names
     failed = False
 
-    def row(requirements: str, *options: str | Path) -> dict[str, object]:
+    def row(requirements: str, *options: str | Path, python: str = "3.12") -> dict[str, object]:
         nonlocal failed
-        versions, error = resolved(requirements, *options)
+        versions, error = resolved(requirements, *options, python=python)
         failed |= not versions
         return {name: versions.get(name, "-") for name in SHOWN} | {"why not": error}
 
@@ -67,7 +69,7 @@ def main() -> None:
         tables.append(
             [
                 {"extra": f"{extra} on {python}"}
-                | row(f"rpd-metric[{extra}] {project}", *allowed, f"--python-version={python}")
+                | row(f"rpd-metric[{extra}] {project}", *allowed, python=python)
                 for extra in metadata("rpd-metric").get_all("Provides-Extra", ())
                 for python in PYTHONS
             ]
