@@ -55,8 +55,8 @@ from rpd_metric.statistics.strategy_counts import rare_advantage
 # +5 points, where diverse sets lost, and +36, where they gained.
 KNOWS_LITTLE, LITTLE_TO_WIN, RARE_IS_BETTER = 0.1, 0.1, 0.2
 MEASURED = (
-    "pass@k alone does not tell. Of three such starts of SmolLM2 the one gained whose rarer "
-    "strategies were right 36 points more often than its usual one; those with +5 and -36 lost"
+    "pass@k alone does not tell. Of three such starts of SmolLM2 one gained, whose rarer "
+    "strategies were right 36 points more often than its usual one; +5 and -36 lost at pass@1"
 )
 LEAST_SAMPLES = 4
 
@@ -202,7 +202,7 @@ def _plan_diversity(log: Path, *, as_json: bool) -> None:
     elif rare.low > 0 and rare.value > RARE_IS_BETTER:
         expect, advice = "a gain at pass@16", "its rarer strategies are right more often"
     elif rare.high < RARE_IS_BETTER:
-        expect, advice = "no gain", "its rarer strategies are not right more often"
+        expect, advice = "no gain", "its rarer strategies are not clearly better"
     else:
         expect, advice = "unclear", MEASURED
     if as_json:
