@@ -20,7 +20,7 @@ import numpy as np
 from machine import machine, markdown
 
 from parts.browser import chromium
-from parts.curated_folder import HashEmbedder, a_row, write_folder
+from parts.curated_folder import a_row, write_folder
 from rpd_datasets.report import read_curated, write_report
 
 VOCABULARY, WORDS, SPREAD, SEARCHES = 20_000, 250, 0.6, 20
@@ -109,7 +109,7 @@ def main() -> None:
         characters = sum(len(text) for row in curated.shown for text in row.solutions)
         page = Path(scratch) / "report.html"
         began = time.perf_counter()
-        write_report(curated, page, HashEmbedder(), measured=100)
+        write_report(curated, page)
         written = time.perf_counter() - began
         size = page.stat().st_size / 1e6
         seen = watch(page, Path(scratch) / "profile")

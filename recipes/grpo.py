@@ -27,7 +27,6 @@ from rpd_datasets.evaluation.decontamination import load_contamination
 from rpd_datasets.training.held_out import load_held_out
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import (
-    advantage_change,
     check_reinforcement,
     choose_rollouts,
     load_prompts,
@@ -77,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     with load_grader(options.grader) as grader:
         rewards, training.reward_weights = load_rewards(options, grader)
         session.train(
-            sampling_exactly(GRPOTrainer, advantage_change(options, rewards)),
+            sampling_exactly(GRPOTrainer),
             method,
             counts,
             measured,

@@ -1,8 +1,8 @@
 """`rpd report`: write an HTML report of a curated folder, or of the log of an evaluation.
 
 Write one HTML page about a folder that rpd curate made: all problems with their solutions side by
-side, the steps that matched, and why others were not chosen. For a log, or any file of solutions,
-it shows the most different right solutions of each problem.
+side, their distances, and why others were not chosen. For a log, or any file of solutions, it shows
+the most different right solutions of each problem.
 
 Example: rpd report curated --max-problems 50
 """
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -36,12 +35,7 @@ from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import check_page, read_curated, write_report
-from rpd_metric.errors import InputError, MissingExtraError, RPDError, first_line
-from rpd_metric.models.embedders import Embedder
-from rpd_metric.models.kinds import load_embedder
-
-# Which step matched which takes an encoder: of so many problems, spread over those shown.
-MEASURED = 100
+from rpd_metric.errors import InputError
 
 
 def add_to(commands: Any) -> None:
@@ -52,9 +46,6 @@ def add_to(commands: Any) -> None:
     add("input", type=Path, metavar="DIR|LOG", help=help)
     help = "the page to write (default: DIR/report.html, or LOG-report.html of a log)"
     add("--output", "-o", type=Path, metavar="FILE", help=help)
-    help = "encodes steps (default: the embedder of DIR); none leaves out step matches"
-    add("--embedder", metavar="SPEC", help=help)
-    add("--device", help="device of a local embedder, e.g. cuda")
     help = "number of chosen problems to show, spread over the ranks"
     add("--max-problems", type=int, default=2000, metavar="N", help=help)
     group = parser.add_argument_group("a log or a file of solutions")
@@ -80,32 +71,28 @@ def _report(args: argparse.Namespace) -> None:
     page = args.output or (source / "report.html" if source.is_dir() else beside)
     check_page(page)
     with ExitStack() as stack:
-        line, place = stack.enter_context(Progress("Loading models")), source
+        place = source
         if source.is_file():
             place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "curated"
-            _curate(args, place, line)
+            _curate(args, place)
         folder = read_curated(place, args.max_problems)
         if source.is_file():
             folder = replace(folder, word="picked")
-        embedder = _embedder(args, folder.manifest, line.write)
-        line.stage("Reading problems", len(folder.shown))
-        report = write_report(folder, page, embedder, measured=MEASURED, on_problem=line.advance)
-    measures, manifest = report.measures, folder.manifest
+        write_report(folder, page)
+    manifest = folder.manifest
     facts = {
         "problems_chosen": manifest["counts"]["problems_chosen"],
-        "problems_shown": len(measures.cases),
-        "pairs_shown": len(measures.rpd),
+        "problems_shown": len(folder.shown),
         "chosen_by": folder.chosen_by,
-        "embedder": measures.embedder,
     }
-    print_result(args, facts, outcome=manifest["outcome"], report=str(report.page))
+    print_result(args, facts, outcome=manifest["outcome"], report=str(page))
     if not args.json:
         print()
         print_lines(outcome_lines(manifest, folder.word))
-        print(f"\nWritten to {report.page}")
+        print(f"\nWritten to {page}")
 
 
-def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
+def _curate(args: argparse.Namespace, place: Path) -> None:
     """Curate a log for its page: of every problem the most different right solutions."""
     name, rejects = args.distance or DISTANCE, list[Rejected]()
     columns = [mark_column(problem.extra) for problem in read_problems(args, rejects)]
@@ -122,35 +109,9 @@ def _curate(args: argparse.Namespace, place: Path, line: Progress) -> None:
         problems=name,
         solutions=name,
         filters=filters,
-        embedder=CurationConfig.embedder if args.embedder in (None, "none") else args.embedder,
-        device=args.device,
     )
-    models = load_models(config)
-    line.stage("Scoring problems")
-    options: dict[str, Any] = {"models": models, "evidence": args.evidence}
-    options["on_problem"] = lambda _: line.advance()
-    curate_dataset(args.input, place, config, spec=input_spec(args), **options)
-
-
-def _embedder(
-    args: argparse.Namespace, manifest: dict[str, Any], say: Callable[[str], None]
-) -> Embedder | None:
-    if args.embedder == "none":
-        return None
-    options = manifest["options"]
-    spec = args.embedder or manifest["embedder"]["name"]
-    dimensions = options["truncate_dim"] if args.embedder is None else None
-    try:
-        embedder = load_embedder(
-            spec, device=args.device, dtype=options["dtype"], truncate_dim=dimensions
-        )
-        embedder.encode(["hello"])  # fails if a server is gone
-        return embedder
-    except RPDError as error:
-        if args.embedder or isinstance(error, MissingExtraError):
-            raise
-        say(
-            f"The embedder {spec!r} cannot be loaded ({first_line(error)}): the report has the "
-            "stored distances, but no step matches. Name one with --embedder"
-        )
-        return None
+    with Progress("Loading models") as line:
+        options: dict[str, Any] = {"models": load_models(config), "evidence": args.evidence}
+        line.stage("Scoring problems")
+        options["on_problem"] = lambda _: line.advance()
+        curate_dataset(args.input, place, config, spec=input_spec(args), **options)

@@ -116,7 +116,7 @@ class Curated:
         from rpd_datasets.report import read_curated, write_report
 
         file = self.folder / "report.html" if page is None else Path(page)
-        return write_report(read_curated(self.folder, max_problems), file, None)
+        return write_report(read_curated(self.folder, max_problems), file)
 
     def push_to_hub(self, repo_id: str, *, token: str | None = None, **options: Any) -> Pushed:
         """Publish the folder in one commit: data, card, manifest, lists and figures.

@@ -6,16 +6,14 @@ Texts of a sample of the chosen problems are shown, all scores are counted.
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.report.contents import CuratedFolder, read_curated
-from rpd_datasets.report.measures import Measures, measure
 from rpd_datasets.report.page import render
 from rpd_metric.errors import InputError
-from rpd_metric.models.embedders import Embedder
 
 __all__ = ["WrittenReport", "check_page", "read_curated", "write_report"]
 
@@ -30,7 +28,6 @@ class WrittenReport:
     page: Path
     # All texts: a notebook would store them a second time.
     folder: CuratedFolder = field(repr=False)
-    measures: Measures = field(repr=False)
 
     def _repr_html_(self) -> str:
         """The page itself, inside a notebook."""
@@ -38,29 +35,18 @@ class WrittenReport:
         return f'<iframe srcdoc="{text}" style="width: 100%; height: 45em; border: 0"></iframe>'
 
 
-def write_report(
-    folder: CuratedFolder,
-    page: Path,
-    embedder: Embedder | None,
-    *,
-    measured: int | None = None,
-    on_problem: Callable[[], None] = lambda: None,
-) -> WrittenReport:
+def write_report(folder: CuratedFolder, page: Path) -> WrittenReport:
     """Write the report of a curated folder, replacing an earlier one.
-
-    `embedder`, `measured` and `on_problem` are for [`~rpd_datasets.report.measures.measure`].
 
     Raises:
         [`InputError`]: `page` does not end in `.html`.
         [`OutputError`]: The file cannot be written, or is not a report.
     """
     check_page(page)
-    ties = folder.manifest["options"]["ties"]
-    measures = measure(folder.shown, embedder, ties, on_problem, most=measured)
-    text = render(folder, measures)
+    text = render(folder)
     with whole_file(page) as file:  # a browser may be looking at the earlier one
         file.write(text)
-    return WrittenReport(page, folder, measures)
+    return WrittenReport(page, folder)
 
 
 def check_page(page: Path) -> None:

@@ -7,6 +7,7 @@
   const PER_PIECE = 48, ROW = 68, MOST_NAMES = 500;
   const SHAPES = ["●", "■", "▲", "◆"];
   const d3 = (value) => (value === null || value === undefined ? "–" : value.toFixed(3));
+  const thousandths = (value) => d3(value == null ? null : value / 1000);
   const count = (value) => value.toLocaleString("en");
   const { chosenBy, word } = byId("panes").dataset;
 
@@ -177,7 +178,7 @@
     const matrix = record.distances ?? record.rpd;
     const parts = record.selected
       .filter((other) => other !== index && matrix?.[index][other] != null)
-      .map((other) => `${d3(matrix[index][other] / 1000)} to solution ${other}`);
+      .map((other) => `${thousandths(matrix[index][other])} to solution ${other}`);
     return parts.length ? `Distance ${parts.join(", ")}.` : "It was not compared.";
   };
   const card = (one, record, index) => {
@@ -213,32 +214,14 @@
     const caption = make("figcaption", "", `Outlined: pairs of ${word} solutions.`);
     return make("figure", "", make("h3", "", `${name} of all pairs`), box, caption);
   };
-  // Which step of two solutions found which of the other, and how far it is.
-  const matchTable = (record, pair) => {
-    const table = make("table", "matches");
-    const step = (index, number) => {
-      const name = make("span", "no", `${index}.${number + 1} `);
-      return textView.line(make("td", "model", name), record.solutions[index].steps[number]);
-    };
-    for (const [asker, asked, match, distance] of pair.matches) {
-      const [from, to] = asker === "a" ? [pair.first, pair.second] : [pair.second, pair.first];
-      table.insertRow().append(step(from, asked), step(to, match), make("td", "num", d3(distance)));
-    }
-    const none = "No matches: no steps, or not encoded for this report.";
-    return pair.matches.length ? table : make("p", "facts", none);
-  };
   const pairList = (record) => {
+    const [name, matrix] = record.distances ? [chosenBy, record.distances] : ["RPD", record.rpd];
     const made = make("div", "");
-    for (const pair of record.pairs) {
-      const [name, distance] = pair.distance === null ? ["RPD", pair.rpd] : [chosenBy, pair.distance];
-      const details = lazily("", () => matchTable(record, pair));
-      const title = details.querySelector("summary");
-      title.append(nameOf(record, pair.first), " and ", nameOf(record, pair.second), ": ");
-      if (distance !== null) title.append(make("b", "", `${name} ${d3(distance)}`));
-      if (pair.says) title.append(` (${pair.says})`);
-      if (pair.distance !== null && pair.rpd !== null) title.append(`; RPD ${d3(pair.rpd)}`);
-      details.className = "pair";
-      made.append(details);
+    for (const { first, second, says } of record.pairs) {
+      const distance = make("b", "", `${name} ${thousandths(matrix?.[first][second])}`);
+      const line = make("p", "pair", nameOf(record, first), " and ", nameOf(record, second), ": ", distance);
+      if (says) line.append(` (${says})`);
+      made.append(line);
     }
     return made;
   };
@@ -258,7 +241,7 @@
     const asked = textView.whole(make("div", "asked model"), record.problem);
     const parts = [head, asked, make("h3", "", `${word[0].toUpperCase()}${word.slice(1)} solutions`), cards("solutions", record.selected)];
     if (record.parting) parts.push(make("h3", "", "Where the runs part"), make("p", "model", record.parting));
-    if (record.pairs.length) parts.push(make("h3", "", "Which step found which"), pairList(record));
+    if (record.pairs.length) parts.push(make("h3", "", "How far apart they are"), pairList(record));
     const maps = make("div", "columns");
     if (record.distances) maps.append(matrixTable(record, `${chosenBy}, the distance that chose,`, record.distances));
     if (record.rpd) maps.append(matrixTable(record, "RPD", record.rpd));

@@ -13,6 +13,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.messages import TRAJECTORIES
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Line
-from rpd_datasets.report.measures import Case, Pair
 from rpd_datasets.runs import parting
 from rpd_datasets.selection.problems import rank
 from rpd_metric.distance.calibration import Calibration
@@ -59,15 +59,16 @@ class Archive:
     limits: tuple[int, int, int]  # characters of a chosen solution, another one and a step
 
 
-def archive(folder: CuratedFolder, cases: Sequence[Case], budget: int = BUDGET) -> Archive:
-    """Pack a folder, and what was measured of the problems shown, into `budget` characters."""
-    listed = [_entry(case.row) for case in cases] + _others(folder)
+def archive(folder: CuratedFolder, budget: int = BUDGET) -> Archive:
+    """Pack a folder into `budget` characters."""
+    rows = folder.shown
+    listed = [_entry(row) for row in rows] + _others(folder)
     index = _pack(listed)
     curves, chosen_by = curves_of(folder), folder.chosen_by
-    groups = [cases[at : at + PER_PIECE] for at in range(0, len(cases), PER_PIECE)]
+    groups = [rows[at : at + PER_PIECE] for at in range(0, len(rows), PER_PIECE)]
 
-    def packed(group: Sequence[Case], limits: tuple[int, int, int]) -> str:
-        return _pack([_record(case, limits, curves, chosen_by) for case in group])
+    def packed(group: Sequence[ChosenProblem], limits: tuple[int, int, int]) -> str:
+        return _pack([_record(row, limits, curves, chosen_by) for row in group])
 
     # The widest limits that fit, estimated on pieces spread over all.
     sample = groups[:: max(1, len(groups) // SAMPLED)]
@@ -149,8 +150,11 @@ def _others(folder: CuratedFolder) -> list[Line]:
     return entries
 
 
-def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by: str) -> Line:
-    row, columns = case.row, _of_solutions(case.row)
+def _record(
+    row: ChosenProblem, limits: tuple[int, int, int], curves: Curves, chosen_by: str
+) -> Line:
+    columns = _of_solutions(row)
+    curve = curves["rpd" if row.distances is None else chosen_by]
     carried = {name: value for name, value in row.extra.items() if name not in columns}
     columns.pop(TRAJECTORIES, None)  # of runs: they are messages, shown as solutions
     compared = [index for index, why in enumerate(row.drop_reasons) if not why]
@@ -175,27 +179,19 @@ def _record(case: Case, limits: tuple[int, int, int], curves: Curves, chosen_by:
         ],
         "rpd": _thousandths(row.rpd),
         "distances": None if row.distances is None else _thousandths(row.distances),
-        "pairs": [_pair(pair, curves, chosen_by) for pair in case.pairs],
+        "pairs": [
+            _pair(row, first, second, curve)
+            for first, second in combinations(sorted(row.selected), 2)
+        ],
         "carried": {name: _value(value, VALUE_CHARS) for name, value in carried.items()},
     }
 
 
-def _pair(pair: Pair, curves: Curves, chosen_by: str) -> Line:
-    """A pair with its distances, and what the one that chose means in words."""
-    by_rpd = pair.chosen_by is None
-    distance = pair.rpd if by_rpd else pair.chosen_by
-    curve = curves.get("rpd" if by_rpd else chosen_by)
-    return {
-        "first": pair.first,
-        "second": pair.second,
-        "distance": _rounded(pair.chosen_by),
-        "says": None if curve is None or distance is None else curve.phrase(distance),
-        "rpd": _rounded(pair.rpd),
-        "matches": [
-            [match.asker, match.step, match.match, round(match.distance, 4)]
-            for match in pair.matches
-        ],
-    }
+def _pair(row: ChosenProblem, first: int, second: int, curve: Calibration | None) -> Line:
+    """A pair, and what its distance means in words."""
+    distance = (row.rpd if row.distances is None else row.distances)[first, second]
+    says = None if curve is None or np.isnan(distance) else curve.phrase(float(distance))
+    return {"first": first, "second": second, "says": says}
 
 
 def _rounded(value: float | None) -> float | None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,29 +23,40 @@ from rpd_datasets.commands import printable
 from rpd_datasets.config import distance_of
 from rpd_datasets.report import charts
 from rpd_datasets.report.archive import LIMITS, archive, curves_of
-from rpd_datasets.report.contents import CuratedFolder, Line
-from rpd_datasets.report.measures import Measures
+from rpd_datasets.report.contents import Array, CuratedFolder, Line
 
 SCRIPTS = ("temml/temml.min.js", "text.js", "app.js")
 STYLES = ("temml/temml.css", "style.css")
 
 
-def _distances(folder: CuratedFolder, measures: Measures) -> list[Line]:
+def _values(matrices: Iterable[Array]) -> Array:
+    """One value for each pair that has a distance."""
+    above = [matrix[np.triu_indices(len(matrix), 1)] for matrix in matrices]
+    values = np.concatenate([np.zeros(0), *above])
+    return np.asarray(values[~np.isnan(values)], dtype=np.float64)
+
+
+def _distances(folder: CuratedFolder) -> list[Line]:
     """The distributions of distances on one axis, the one that chose first."""
-    pairs = [pair for case in measures.cases for pair in case.pairs]
-    chose, by_other = folder.chosen_by, len(measures.choosing) > 0
+    chose, shown = folder.chosen_by, folder.shown
+    other = [(row.distances, row.selected) for row in shown if row.distances is not None]
+    rpd = [(row.rpd, row.selected) for row in shown]
     kinds = [
-        (f"Distance {chose}", "accent", measures.choosing, [pair.chosen_by for pair in pairs]),
-        ("RPD", "beside" if by_other else "accent", measures.rpd, [pair.rpd for pair in pairs]),
+        (f"Distance {chose}", "accent", other),
+        ("RPD", "beside" if other else "accent", rpd),
     ]
-    kinds = [kind for kind in kinds if len(kind[2])]
-    upper = max((float(values.max()) for _, _, values, _ in kinds), default=0.0)
+    values = {name: _values(matrix for matrix, _ in rows) for name, _, rows in kinds}
+    upper = max((float(of_all.max()) for of_all in values.values() if len(of_all)), default=0.0)
     lines = []
-    for name, colour, values, of_chosen in kinds:
-        picked = [value for value in of_chosen if value is not None]
-        svg = charts.histogram(values, picked, upper, x_label=name, y_label="pairs", kind=colour)
+    for name, colour, rows in kinds:
+        if not len(values[name]):
+            continue
+        picked = _values(matrix[np.ix_(selected, selected)] for matrix, selected in rows)
+        svg = charts.histogram(
+            values[name], picked, upper, x_label=name, y_label="pairs", kind=colour
+        )
         by_it = colour == "accent" and distance_of(chose) is not None
-        lines.append({"name": name, "svg": svg, "chose": by_it})
+        lines.append({"name": name, "svg": svg, "chose": by_it, "pairs": len(values[name])})
     return lines
 
 
@@ -72,14 +84,15 @@ def render_document(
     return environment.get_template(template).render(parts | dict(context))
 
 
-def render(folder: CuratedFolder, measures: Measures) -> str:
+def render(folder: CuratedFolder) -> str:
     """The page, an HTML document."""
-    packed = archive(folder, measures.cases)
+    packed = archive(folder)
     manifest, options = folder.manifest, folder.manifest["options"]
     scored, chosen = (
         [line["score"] for line in lines if line["score"] is not None]
         for lines in (folder.scores, [line for line in folder.scores if line["rank"] is not None])
     )
+    distances = _distances(folder)
     context = {
         "archive": packed,
         "shortened": packed.limits != LIMITS[0],
@@ -90,12 +103,10 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "options": options,
         "solutions_by": folder.chosen_by,
         "scored_by": distance_of(options["problems"]) or "rpd",
-        "embedder": measures.embedder,
-        "same_embedder": measures.embedder == manifest["embedder"]["name"],
         "scales": [
             (curve.distance, curve.scale()) for curve in curves_of(folder).values() if curve
         ],
-        "distances": _distances(folder, measures),
+        "distances": distances,
         "scores": charts.scores_chart(scored, chosen) if scored else None,
         "num_scored": len(scored),
         "lowest_chosen": min(chosen, default=None),
@@ -103,10 +114,9 @@ def render(folder: CuratedFolder, measures: Measures) -> str:
         "median_length": np.median(folder.selected_tokens or [0]),
         "num_scores": len(folder.scores),
         "num_chosen": sum(line["rank"] is not None for line in folder.scores),
-        "num_shown": len(measures.cases),
-        "num_measured": sum(case.encoded for case in measures.cases),
-        "num_pairs": max(len(measures.choosing), len(measures.rpd)),
-        "num_picked": sum(len(case.pairs) for case in measures.cases),
+        "num_shown": len(folder.shown),
+        "num_pairs": max((line["pairs"] for line in distances), default=0),
+        "num_picked": sum(math.comb(len(row.selected), 2) for row in folder.shown),
     }
     return render_document("page.html", context, STYLES, SCRIPTS)
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from rpd_datasets.instructions import fill_prompt, prompt_template
 from rpd_datasets.training.recipe import CommonOptions
-from rpd_datasets.training.reward_functions import THRESHOLDS
 from rpd_metric.distance.diversity import strategy_groups
 from rpd_metric.distance.measured import read_evidence
 from rpd_metric.errors import InputError
@@ -27,6 +26,8 @@ from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.strategy_counts import sample_sizes, strategy_counts
 
 DISTANCE = "taught"
+# The largest mean distance within one strategy: it counts strategies best on the set dev.
+THRESHOLD = 0.675
 # As `recipes/passk.py` samples.
 SAMPLING: dict[str, Any] = {"temperature": 0.6, "top_p": 0.95}
 
@@ -158,7 +159,7 @@ def held_out_figures(held_out: HeldOut, texts: Sequence[Sequence[str]]) -> dict[
             marks = [verdict is Verdict.CORRECT for verdict in verdicts]
             solved = [text for text, mark in zip(replies, marks, strict=True) if mark]
             matrix = distance_matrices([DISTANCE], problem, solved, None, embedder)[DISTANCE]
-            groups = iter(strategy_groups(matrix, THRESHOLDS[DISTANCE]))
+            groups = iter(strategy_groups(matrix, THRESHOLD))
             right.append(marks)
             labels.append([next(groups) if mark else None for mark in marks])
     counts = [sum(marks) for marks in right]

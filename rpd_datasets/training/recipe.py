@@ -129,21 +129,6 @@ class ReinforcementOptions(CommonOptions):
     diversity_weight: float = _option(
         0.0, "weight of the mean distance among right answers; 0 is off"
     )
-    diversity_as: Literal["reward", "bonus", "rarity"] = _option(
-        "reward",
-        "diversity is a reward that the group scales with the others; a bonus, diversity_weight x "
-        "distance, on the advantages of right completions after the scaling; or a weight on them "
-        "inverse to how many right completions use the same strategy (rarity; diversity_weight "
-        "only has to be above 0)",
-    )
-    watch_diversity: bool = _option(
-        False, "log the distance among right completions without rewarding it"
-    )
-    strategy_threshold: float | None = _option(
-        None,
-        "for rarity: largest mean distance within one strategy (default: the one that counts best "
-        "with the distance on labelled problems)",
-    )
     summarizer: str = _option(
         "extractive",
         "for diversity, whose distance is the one that rpd curate uses with it: taught, or "

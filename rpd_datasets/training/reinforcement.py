@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,7 @@ from rpd_datasets.filters.contamination import Contamination, words_of
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.inputs.source import InputSpec, open_rows
 from rpd_datasets.training.recipe import AIME_ID, ReinforcementOptions
-from rpd_datasets.training.reward_functions import (
-    AccuracyReward,
-    DiversityReward,
-    FormatReward,
-    load_diversity,
-)
+from rpd_datasets.training.reward_functions import AccuracyReward, FormatReward, load_diversity
 from rpd_datasets.training.training_rows import with_prompt, without_contaminated
 from rpd_metric.errors import InputError, install_line
 from rpd_metric.grading.custom import GraderLike
@@ -50,7 +45,7 @@ def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any
     if min(weights) < 0 or not any(weights):
         raise InputError(f"the rewards' weights are {weights}; none may be negative or all 0")
     local = training.generation_batch_size // training.world_size
-    if (options.diversity_weight or options.watch_diversity) and local % training.num_generations:
+    if options.diversity_weight and local % training.num_generations:
         raise InputError(
             f"each process sees {local} completions, not a multiple of num_generations "
             f"({training.num_generations}), and diversity is measured within a process; raise "
@@ -187,40 +182,16 @@ def choose_rollouts(
     return sampler
 
 
-def advantage_change(
-    options: ReinforcementOptions, rewards: Sequence[Any]
-) -> Callable[[Any], Any] | None:
-    """The change of advantages, one per completion, after the group's scaling, if any.
-
-    As a reward, small differences in a group of right completions are scaled up to full strength; a
-    bonus after the scaling stays as small as its weight.
-    """
-    if not options.diversity_weight or options.diversity_as == "reward":
-        return None
-    (diversity,) = [reward for reward in rewards if isinstance(reward, DiversityReward)]
-
-    def add_bonus(advantages: Any) -> Any:
-        return advantages + options.diversity_weight * advantages.new_tensor(diversity.rewards)
-
-    def weigh(advantages: Any) -> Any:
-        return advantages * advantages.new_tensor(diversity.rarity)
-
-    return add_bonus if options.diversity_as == "bonus" else weigh
-
-
 def load_rewards(
     options: ReinforcementOptions, grader: GraderLike
 ) -> tuple[list[Any], list[float]]:
-    """The rewards with a weight above 0 and those that are only watched, and their weights."""
+    """The rewards with a weight above 0, and their weights."""
     chosen: list[tuple[Any, float]] = []
     if options.accuracy_weight:
         chosen.append((AccuracyReward(grader), options.accuracy_weight))
     if options.format_weight:
         chosen.append((FormatReward(), options.format_weight))
-    if options.diversity_weight or options.watch_diversity:
-        made_by = (options.summarizer, options.embedder, options.strategy_threshold)
-        reward = load_diversity(grader, *made_by)
-        # Beside the group's scaling it is computed and logged, and no part of the sum.
-        in_sum = options.diversity_as == "reward"
-        chosen.append((reward, options.diversity_weight if in_sum else 0.0))
+    if options.diversity_weight:
+        diversity = load_diversity(grader, options.summarizer, options.embedder)
+        chosen.append((diversity, options.diversity_weight))
     return [reward for reward, _ in chosen], [weight for _, weight in chosen]

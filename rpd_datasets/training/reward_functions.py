@@ -24,7 +24,6 @@ import numpy as np
 
 from rpd_datasets.config import CurationConfig
 from rpd_metric.distance.distances import load_distance
-from rpd_metric.distance.diversity import strategy_groups
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.custom import GraderLike, load_grader
@@ -40,8 +39,6 @@ Completion = str | Sequence[dict[str, Any]]
 Log = Callable[[str, float], None]
 # Columns that name the problem a completion is for, the most telling first.
 GROUP_IDS = ("group", "uid", "problem_id", "example_id")
-# The largest mean distance within one strategy: they count strategies best on the set dev.
-THRESHOLDS = {"taught": 0.675, "pieces": 0.55, "strategy": 0.55, "rpd": 0.425}
 COUNTED = {
     "unreadable_reference": Verdict.UNPARSABLE_GOLD,
     "timed_out": Verdict.TIMED_OUT,
@@ -94,8 +91,7 @@ class DiversityReward:
     """The mean distance of a right completion to the other right completions of its prompt.
 
     0 for a wrong one, and where it is the only right one. See this module's docstring for what
-    is logged beside it, and why. `threshold` is for [`rarity_weights`], by default that of the
-    distance in `THRESHOLDS`.
+    is logged beside it, and why.
     """
 
     __name__ = "diversity"
@@ -107,16 +103,11 @@ class DiversityReward:
         embedder: Embedder,
         *,
         distance: str = "taught",
-        threshold: float | None = None,
     ) -> None:
         self._grader = grader
         self._summarizer = summarizer
         self._embedder = embedder
         self._distance = load_distance(distance)
-        self._threshold = THRESHOLDS[distance] if threshold is None else threshold
-        # Of the latest call, for what is done with advantages after the group's scaling.
-        self.rewards: list[float] = []
-        self.rarity: list[float] = []
 
     def __call__(
         self,
@@ -136,8 +127,7 @@ class DiversityReward:
             if verdict is Verdict.CORRECT:
                 groups[key].append(place)
         compared = [places for places in groups.values() if len(places) > 1]
-        self.rewards = rewards = [0.0] * len(texts)
-        self.rarity = [1.0] * len(texts)
+        rewards = [0.0] * len(texts)
         if not compared:
             return rewards
         for places in compared:
@@ -147,8 +137,6 @@ class DiversityReward:
                 # A completion without text or steps is unknown, not maximally far away.
                 if not np.isnan(others).all():
                     rewards[place] = float(np.nanmean(others))
-            for place, weight in zip(places, rarity_weights(matrix, self._threshold), strict=True):
-                self.rarity[place] = weight
         if log_metric is not None:
             right = [place for places in compared for place in places]
             wording = [_wording([texts[p] for p in places]) for places in compared]
@@ -220,27 +208,11 @@ def _default_reward() -> DiversityReward:
     return load_diversity(grader, "extractive", default_embedder())
 
 
-def load_diversity(
-    grader: GraderLike, summarizer: str, embedder: str, threshold: float | None = None
-) -> DiversityReward:
+def load_diversity(grader: GraderLike, summarizer: str, embedder: str) -> DiversityReward:
     """The reward by the distance that curation uses with these."""
     distance = CurationConfig(summarizer=summarizer, embedder=embedder).solution_distance
     parts = (load_summarizer(summarizer), load_embedder(embedder))
-    return DiversityReward(grader, *parts, distance=distance or "rpd", threshold=threshold)
-
-
-def rarity_weights(matrix: Matrix, threshold: float) -> list[float]:
-    """A weight per solution, inverse to how many use its strategy; their mean is 1.
-
-    Strategies are groups by average linkage: `threshold` is the largest mean distance within one.
-    A solution without steps has the weight 1.
-    """
-    groups = strategy_groups(matrix, threshold)
-    sizes = Counter(group for group in groups if group is not None)
-    if not sizes:
-        return [1.0] * len(groups)
-    mean = len(sizes) / sizes.total()
-    return [1.0 if group is None else 1 / sizes[group] / mean for group in groups]
+    return DiversityReward(grader, *parts, distance=distance or "rpd")
 
 
 def text_of(message: Any) -> str:

@@ -167,12 +167,12 @@ def without_casts(model: Any) -> Iterator[None]:
             weight.data = data
 
 
-def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> type:
+def sampling_exactly(kind: type) -> type:
     """A GRPO trainer with an exact adapter and base, and without padding.
 
     TRL pads all completions of a step to the longest; here each micro-batch is trimmed to its own
     longest prompt and completion. It logs `tokens/computed`, `tokens/useful` and, from
-    [`keep_base_exact`], `sampling/avoided_drift`. `change` maps scaled advantages.
+    [`keep_base_exact`], `sampling/avoided_drift`.
     """
 
     class Exact(kind):  # type: ignore[misc]
@@ -221,11 +221,5 @@ def sampling_exactly(kind: type, change: Callable[[Any], Any] | None = None) -> 
             entropies = None if entropies[0] is None else cat(entropies)
             auxiliary = None if auxiliary[0] is None else stack(auxiliary).mean()
             return cat(logps), entropies, auxiliary
-
-        def _generate_and_score_completions(self, *args: Any, **kwargs: Any) -> Any:
-            output = super()._generate_and_score_completions(*args, **kwargs)
-            if change is not None:
-                output["advantages"] = change(output["advantages"])
-            return output
 
     return Exact

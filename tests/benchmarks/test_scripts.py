@@ -102,7 +102,7 @@ def test_a_small_page_is_timed_from_the_navigation_to_the_last_search(bench, tmp
     chromium_paths()
     script = bench("report")
     folder = read_curated(script.make_folder(tmp_path / "curated", 12, 4), 12)
-    page = write_report(folder, tmp_path / "report.html", None).page
+    page = write_report(folder, tmp_path / "report.html").page
     seen = script.watch(page, tmp_path / "profile")
     assert 0 < seen["list"] <= seen["texts"]
     assert 0 < seen["search"] <= seen["slowest search"]

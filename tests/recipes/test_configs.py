@@ -95,9 +95,7 @@ def test_a_reinforcement_recipe_has_the_papers_hyperparameters(arm: str):
 @pytest.mark.filterwarnings("error::FutureWarning")
 @pytest.mark.parametrize("file", GRPO, ids=lambda file: file.stem)
 def test_an_arm_beyond_the_paper_differs_in_its_own_options_only(file: Path):
-    own = {"diversity_weight", "diversity_as", "entropy_coef", "mask_truncated_completions"}
-    if file.stem == "random_1p1s":
-        own = {"model_name_or_path"}
+    own = {"model_name_or_path" if file.stem == "random_1p1s" else "mask_truncated_completions"}
     assert changed(file, file.with_stem("rpd_1p3s")).keys() <= own
 
 

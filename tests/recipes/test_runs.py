@@ -338,21 +338,11 @@ def test_the_diversity_reward_works_in_trls_own_command(here: Path, merged: Path
     assert "rewards/diversity/mean" in history(here / "by-name", "reward")[0]
 
 
-@pytest.mark.parametrize("how", ["bonus", "rarity"])
-def test_diversity_beside_the_groups_scaling_trains_too(here: Path, merged: Path, how: str):
-    more = ["--diversity_weight", "0.1", "--diversity_as", how]
-    more += ["--max_steps", "2", "--save_steps", "2"]
-    reinforce(merged, here / "fours.json", here / how, *more)
-    rows = history(here / how, "reward")
-    assert [row["step"] for row in rows] == [1, 2]
-    assert "rewards/diversity/mean" in rows[0]
-
-
 def test_rewards_and_a_table_of_completions_with_their_rpd_are_tracked(here: Path):
     line = [RECIPES / "grpo.py", *GRPO, "--problems", here / "fours.json", "--max_steps", "2"]
     line += ["--model_name_or_path", here / "qwen3", "--output_dir", here / "tracked"]
     line += ["--report_to", "trackio", "--project", "rpd", "--run_name", "first"]
-    line += ["--watch_diversity", "true", "--log_completions", "true", "--logging_steps", "1"]
+    line += ["--diversity_weight", "0.1", "--log_completions", "true", "--logging_steps", "1"]
     (here / "held.json").write_text('[{"problem": "3 + 4", "answer": "7"}]', encoding="utf-8")
     line += ["--measure_every", "1", "--measure_problems", here / "held.json"]
     line += ["--measure_samples", "2", "--measure_tokens", "8"]

@@ -148,7 +148,7 @@ def test_a_folder_that_cannot_be_looked_into_is_not_replaced(curated, tmp_path, 
 def test_a_page_replaces_only_a_page_of_this_project(curated, precious, capsys):
     page, other = precious / "page.html", precious / "sub/thesis.tex"
     page.write_text("<!doctype html><title>Mine</title>")
-    report = ["report", str(curated), "--embedder", "none", "--output"]
+    report = ["report", str(curated), "--output"]
     assert main([*report, str(page)]) == 1
     assert "page.html is a file that this command does not replace" in capsys.readouterr().err
     rows = [f"{name}={precious / 'in.jsonl'}" for name in "ab"]

@@ -194,12 +194,12 @@ def test_report_reads_every_layout_that_curate_reads(tmp_path, capsys):
     choices = [{"index": n, "message": {"content": text}} for n, text in enumerate(texts)]
     result = {"custom_id": "a", "response": {"status_code": 200, "body": {"choices": choices}}}
     file = write_rows(tmp_path / "results.jsonl", [result])
-    assert main(["report", str(file), "--embedder", "none"]) == 1
+    assert main(["report", str(file)]) == 1
     assert "--prompts FILE" in capsys.readouterr().err
     messages = [{"role": "user", "content": "What is 2 + 3?"}]
     asked = {"custom_id": "a", "body": {"messages": messages}}
     prompts = str(write_rows(tmp_path / "requests.jsonl", [asked]))
-    assert main(["report", str(file), "--embedder", "none", "--json", "--prompts", prompts]) == 0
+    assert main(["report", str(file), "--json", "--prompts", prompts]) == 0
     assert json.loads(capsys.readouterr().out)["problems_shown"] == 1
 
 

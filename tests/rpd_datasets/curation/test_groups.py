@@ -112,7 +112,7 @@ def test_names_are_on_the_card_the_page_and_the_terminal(rows, tmp_path, capsys)
     assert all(sum(one["strategies"].values()) == 5 for one in scored["problems"])
     assert scored["strategies_a_problem"] > 1
     assert re.match("AUROC of `strategy` against its groups 0.[0-9]+ over", scored["reader"])
-    assert main(["report", str(tmp_path / "out"), "--embedder", "none"]) == 0
+    assert main(["report", str(tmp_path / "out")]) == 0
     page = (tmp_path / "out" / "report.html").read_text()
     assert "one of each strategy in turn, as the chat model sorted and named them" in page
 

@@ -14,14 +14,13 @@ import numpy as np
 import pytest
 
 from parts.browser import chromium, drawn, ready
-from parts.curated_folder import STEPS, HashEmbedder, a_row, change_manifest, write_folder
+from parts.curated_folder import STEPS, a_row, change_manifest, write_folder
 from parts.rows import write_rows
 from rpd_datasets.cli import main
 from rpd_datasets.rejects import Rejected
 from rpd_datasets.report import read_curated, write_report
 from rpd_datasets.report.archive import LIMITS, archive
 from rpd_datasets.report.charts import draw_card_figures, palette
-from rpd_datasets.report.measures import measure
 from rpd_datasets.selection.decisions import read_decisions
 from rpd_metric.distance.measured import CHAT, read_evidence
 from rpd_metric.errors import InputError
@@ -39,10 +38,9 @@ HEBREW = "\u05e0\u05d7\u05d1\u05e8 $1+1$."
 CHOSEN_BY = [[0, 0.125, None, 0.375], [0.125, 0, None, 0.25], [None] * 4, [0.375, 0.25, None, 0]]
 
 
-def the_page(folder: Path, embedder=None, max_problems: int = 100) -> str:
+def the_page(folder: Path, max_problems: int = 100) -> str:
     page = folder.parent / "out" / "report.html"
-    curated = read_curated(folder, max_problems)
-    write_report(curated, page, embedder or HashEmbedder())
+    write_report(read_curated(folder, max_problems), page)
     return page.read_text(encoding="utf-8")
 
 
@@ -97,7 +95,7 @@ def evil_page(tmp_path_factory) -> Path:
         ],
     )
     change_manifest(folder, input={"name": EVIL}, summarizer={"name": EVIL})
-    the_page(folder, HashEmbedder(EVIL))
+    the_page(folder)
     return folder.parent / "out" / "report.html"
 
 
@@ -264,7 +262,6 @@ def test_the_distance_that_chose_is_shown_beside_rpd_and_read_by_labelled_pairs(
     row = a_row(distance_matrix=CHOSEN_BY)
     folder = write_folder(tmp_path / "curated", [row], solutions="strategy")
     page = the_page(folder)
-    assert "step matches of this report with" not in words(page)
     _, (problem,) = embedded(page)
     assert problem["distances"][0] == [0, 125, None, 375]
     assert "distance_matrix" not in problem["carried"]
@@ -275,9 +272,9 @@ def test_the_distance_that_chose_is_shown_beside_rpd_and_read_by_labelled_pairs(
     made_by = {"embedder": {"name": "minilm"}, "summarizer": {"name": "Qwen/Qwen3-14B"}}
     change_manifest(folder, evidence=evidence, **made_by)
     page = the_page(folder)
-    assert "step matches of this report with hash : matches need not" in words(page)
     (pair,) = embedded(page)[1][0]["pairs"]
-    assert (pair["distance"], pair["says"]) == (0.375, "almost surely the same method")
+    says = "almost surely the same method"  # at a distance of 0.375
+    assert pair == {"first": 0, "second": 3, "says": says}
     assert "strategy, the chance of another method at a distance of 0.1: 0%" in words(page)
 
 
@@ -286,8 +283,7 @@ def test_a_corpus_too_large_for_a_page_is_cut_and_says_so(tmp_path):
     long = [rng.bytes(4_000).hex() for _ in range(4)]
     folder = write_folder(tmp_path / "curated", [a_row(solutions=long) for _ in range(50)])
     curated = read_curated(folder, 100)
-    cases = measure(curated.shown, None).cases
-    packed = archive(curated, cases, budget=250_000)
+    packed = archive(curated, budget=250_000)
     assert len(packed.index) + sum(map(len, packed.pieces)) <= 250_000
     assert packed.limits != LIMITS[0]
     first = json.loads(zlib.decompress(base64.b64decode(packed.pieces[0])))[0]["solutions"]
@@ -296,7 +292,7 @@ def test_a_corpus_too_large_for_a_page_is_cut_and_says_so(tmp_path):
     assert len(other["text"]) + other["omitted"] + len(other["tail"]) == 8_000
     assert long[1].startswith(other["text"])
     assert long[1].endswith(other["tail"])
-    assert archive(curated, cases).limits == LIMITS[0]
+    assert archive(curated).limits == LIMITS[0]
 
 
 def test_53_000_problems_stay_readable_and_the_sample_is_stated(tmp_path):
@@ -326,28 +322,17 @@ def test_the_verdict_stands_at_the_top_and_a_log_is_no_choice(tmp_path):
     assert page.index("<h1>") < page.index(verdict) < page.index('id="filters"')
     assert "problems chosen 1" in words(page)
     log = replace(read_curated(folder, 9), word="picked")
-    write_report(log, tmp_path / "log.html", None)
+    write_report(log, tmp_path / "log.html")
     shown = words((tmp_path / "log.html").read_text())
     assert "problems picked 1" in shown
     assert "Better than random" not in shown
     assert not re.search(r"chosen (problem|solution)|(problem|solution)s chosen", shown)
 
 
-def test_matches_of_a_pair_average_to_its_stored_distance(tmp_path):
-    folder = write_folder(tmp_path / "curated", [a_row(), a_row(selected=[0, 1, 3])])
-    measures = measure(read_curated(folder, 5).shown, HashEmbedder())
-    pairs = [pair for case in measures.cases for pair in case.pairs]
-    assert len(pairs) == 4
-    for pair in pairs:
-        mean = np.mean([match.distance for match in pair.matches])
-        assert mean == pytest.approx(pair.rpd, abs=1e-6)
-    assert len(measures.rpd) == 6
-
-
 def test_charts_are_files_of_their_own_too(tmp_path):
     """One drawing: what a card shows is what the page shows, in its light colours."""
     folder = read_curated(write_folder(tmp_path / "curated", [a_row()]), 9)
-    page = write_report(folder, tmp_path / "report.html", None).page.read_text(encoding="utf-8")
+    page = write_report(folder, tmp_path / "report.html").page.read_text(encoding="utf-8")
     colours, score = palette(), [folder.scores[0]["score"]]
     assert colours["page"] == "#fbfbfa"  # the light colours, not the dark ones
     figures = draw_card_figures(score, score, folder.selected_tokens)
@@ -378,25 +363,18 @@ def test_a_broken_file_is_named(tmp_path, name, text, message):
         read_curated(folder, 5)
 
 
-def test_without_an_embedder_it_needs_no_model(tmp_path, capsys):
-    folder = write_folder(tmp_path / "curated", [a_row()])
+def test_it_shows_the_stored_distances_and_needs_no_model(tmp_path, capsys):
+    folder = write_folder(tmp_path / "curated", [a_row(), a_row(selected=[0, 1, 3])])
     page = tmp_path / "there" / "page.html"
-    assert main(["report", str(folder), "--embedder", "none", "-o", str(page)]) == 0
+    assert main(["report", str(folder), "-o", str(page)]) == 0  # its embedder is none that exists
     assert f"Written to {page}" in capsys.readouterr().out
     assert [path.name for path in page.parent.iterdir()] == ["page.html"]
-    assert "No embedder was used" in words(page.read_text())
-    _, (problem,) = embedded(page.read_text())
+    assert "All 6 pairs of compared solutions" in words(page.read_text())
+    assert "is the 4 pairs of chosen solutions" in words(page.read_text())
+    _, (problem, other) = embedded(page.read_text())
     assert problem["rpd"][0][1] > 0
-    assert problem["pairs"][0]["matches"] == []
-
-
-@pytest.mark.slow
-def test_without_the_embedder_that_made_it_the_stored_distances_are_shown(tmp_path, capsys):
-    folder = write_folder(tmp_path / "curated", [a_row()])
-    assert main(["report", str(folder)]) == 0
-    assert "The embedder 'hash' cannot be loaded" in capsys.readouterr().err
-    # One that was asked for by name is not left away in silence.
-    assert main(["report", str(folder), "--embedder", "openai:http://127.0.0.1:9/v1#m"]) == 1
+    pairs = [(pair["first"], pair["second"]) for pair in other["pairs"]]
+    assert pairs == [(0, 1), (0, 3), (1, 3)]
 
 
 def test_a_file_of_solutions_gets_a_page_of_the_right_ones(tmp_path, capsys):
@@ -405,8 +383,7 @@ def test_a_file_of_solutions_gets_a_page_of_the_right_ones(tmp_path, capsys):
     file = write_rows(tmp_path / "samples.jsonl", [row])
     assert main(["report", str(file), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    names = ("problems_shown", "problems_chosen", "pairs_shown")
-    assert [result[name] for name in names] == [1, 1, 3]
-    assert (result["embedder"], result["outcome"]["median"]["chosen"] > 0) == ("minilm", True)
+    assert (result["problems_shown"], result["problems_chosen"]) == (1, 1)
+    assert result["outcome"]["median"]["chosen"] > 0
     _, (problem,) = embedded((tmp_path / "samples-report.html").read_text())
     assert problem["solutions"][1]["dropped"] == "incorrect"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import torch
 
 from rpd_datasets.rewards import diversity
 from rpd_datasets.training.recipe import ReinforcementOptions
-from rpd_datasets.training.reinforcement import advantage_change, load_rewards
+from rpd_datasets.training.reinforcement import load_rewards
 from rpd_datasets.training.reward_functions import (
     AccuracyReward,
     DiversityReward,
@@ -109,31 +108,6 @@ def test_a_paraphrase_earns_less_by_the_default_distance_than_by_rpd(grader):
     named = load_rewards(ReinforcementOptions(diversity_weight=1.0), grader)[0][-1]
     first, *_ = named(["p"] * 2, [reply(INDUCTION), reply(PAIRING)], ["55"] * 2)
     assert first == paid("taught", PAIRING)
-
-
-@pytest.mark.parametrize(
-    ("how", "expected"), [("bonus", [1.2, 0.9, -1.0]), ("rarity", [1.5, 0.4, -1.0])]
-)
-def test_diversity_changes_advantages_after_the_groups_scaling(grader, how, expected):
-    plain, weights = load_rewards(options := ReinforcementOptions(diversity_weight=0.5), grader)
-    assert (weights, advantage_change(options, plain)) == ([1.0, 0.1, 0.5], None), "in the sum"
-    options = ReinforcementOptions(diversity_weight=0.5, diversity_as=how, format_weight=0)
-    rewards, weights = load_rewards(options, grader)
-    assert weights == [1.0, 0.0], "it is logged, and no part of what the group scales"
-    diversity = rewards[1]
-    diversity.rewards, diversity.rarity = [0.4, 0.2, 0.0], [1.5, 0.5, 1.0]
-    change = advantage_change(options, rewards)
-    assert change is not None
-    found = change(torch.tensor([1.0, 0.8, -1.0])).tolist()
-    assert found == pytest.approx(expected)
-
-
-def test_rarity_is_of_right_answers_of_one_prompt(grader):
-    embedder = load_embedder("minilm")
-    reward = DiversityReward(grader, ExtractiveSummarizer(), embedder, threshold=0.05)
-    texts = [INDUCTION, INDUCTION, PAIRING, PAIRING.replace("55", "54")]
-    reward(prompts=["p"] * 4, completions=[reply(text) for text in texts], answer=["55"] * 4)
-    assert reward.rarity == pytest.approx([0.75, 0.75, 1.5, 1.0])
 
 
 def test_other_trainers_call_diversity_by_name_and_tell_groups_by_their_ids():
