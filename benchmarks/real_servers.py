@@ -192,7 +192,8 @@ def pass_at_k(trial: Trial) -> list[str]:
 
 
 # Run by the environment with vLLM: the same seed gives the same text, on whatever loop; a schema
-# holds; what does not fit the context is an error of its own.
+# holds; a foreign solution surprises, as much as through transformers; what does not fit the
+# context is an error of its own.
 _IN_PROCESS = """
 import asyncio, json, sys
 from rpd_metric.errors import ModelError
@@ -209,10 +210,16 @@ if __name__ == "__main__":
     assert one.text == two.text, (one, two)
     guided = ask("Solve x = 1.", steps_schema(), max_tokens=400, seed=2)
     assert guided.finish_reason == "length" or json.loads(guided.text)["logical_steps"]
+    asked = "A box holds 27 pencils. How many pencils are in 6 boxes?"
+    texts = ("There are 27 x 6 = 162 pencils.", "Es sind 27 x 6 = 162 Stifte.")
+    plain, foreign = (chat.surprise(asked, text) for text in texts)
+    student = load_chat("hf:" + sys.argv[1])
+    away = max(abs(chat.surprise(asked, text) - student.surprise(asked, text)) for text in texts)
+    assert 0 < plain < foreign and away < 0.05, (plain, foreign, away)
     try:
         ask("word " * 9000, max_tokens=16)
     except ModelError as error:
-        print("in process: seeds, schema and context hold:", error)
+        print(f"in process: seeds, schema, surprise ({away:.3f} apart), context:", error)
 """
 
 

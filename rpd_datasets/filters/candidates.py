@@ -144,8 +144,8 @@ class FilterConfig:
     )
     student: str | None = option(
         None,
-        "the model to be trained, hf:MODEL: drop the solutions of each problem that surprise it "
-        "most, and choose among the others",
+        "the model to be trained, hf:MODEL or vllm:MODEL: drop the solutions of each problem that "
+        "surprise it most, and choose among the others",
         metavar="SPEC",
     )
     student_share: float = option(
@@ -176,10 +176,10 @@ class FilterConfig:
         ):
             if not fits:
                 raise InputError(f"{{{name}}} must be in {bounds}, got {value}", option=name)
-        if self.student is not None and chat_spec(self.student).kind != "hf":
+        if self.student is not None and chat_spec(self.student).kind not in ("hf", "vllm"):
             raise InputError(
-                "{student} reads the chances of tokens in this process; use hf:MODEL, got "
-                f"{self.student!r}",
+                "{student} reads the chances of tokens in this process; use hf:MODEL or "
+                f"vllm:MODEL, got {self.student!r}",
                 option="student",
             )
         for text in self.filters:

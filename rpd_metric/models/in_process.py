@@ -74,6 +74,24 @@ def encode_prompt(tokenizer: Any, request: ChatRequest, model: str, context: Any
     return ids
 
 
+def encode_turn(
+    tokenizer: Any, prompt: str, reply: str, model: str, context: int
+) -> tuple[list[int], list[int]]:
+    """The tokens of a prompt, and of a reply to it. Raises [`ModelError`] over `context`."""
+    messages = [{"role": "user", "content": prompt}]
+    # Not as a finished turn: some templates change or drop parts of a reply.
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    before, after = (
+        tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text, reply)
+    )
+    if (count := len(before) + len(after)) > context:
+        raise ModelError(
+            f"a solution with its problem has {count} tokens, over the {context} of {model!r}; "
+            "leave long ones out"
+        )
+    return before, after
+
+
 class InProcessChat:
     """A transformers model, on its device, that answers chat requests."""
 
@@ -118,27 +136,17 @@ class InProcessChat:
         """
         import torch
 
-        options: dict[str, Any] = {"tokenize": False, "add_generation_prompt": True}
-        messages = [{"role": "user", "content": prompt}]
-        # Not as a finished turn: some templates change or drop parts of a reply.
-        text = self._tokenizer.apply_chat_template(messages, **options)
-        before, after = (
-            self._tokenizer(part, add_special_tokens=False)["input_ids"] for part in (text, reply)
+        before, after = encode_turn(
+            self._tokenizer, prompt, reply, self.model, self._model.config.max_position_embeddings
         )
-        count, context = len(before) + len(after), self._model.config.max_position_embeddings
-        if count > context:
-            raise ModelError(
-                f"a solution with its problem has {count} tokens, over the {context} of "
-                f"{self.model!r}; leave long ones out"
-            )
         ids = torch.tensor([before + after], device=self._model.device)
         try:
             with torch.inference_mode():
                 logits = self._model(ids, logits_to_keep=len(after) + 1).logits[0, :-1].float()
         except torch.OutOfMemoryError as error:
             raise ModelError(
-                f"a solution of {count} tokens does not fit the memory of {ids.device}; leave long "
-                "ones out"
+                f"a solution of {len(after)} tokens does not fit the memory of {ids.device}; leave "
+                "long ones out"
             ) from error
         return float(torch.nn.functional.cross_entropy(logits, ids[0, len(before) :]))
 

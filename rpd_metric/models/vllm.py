@@ -20,7 +20,7 @@ from uuid import uuid4
 from rpd_metric.errors import InputError, ModelError, first_line, needs_extra
 from rpd_metric.models.chat import ChatOptions, ChatReply, ChatRequest
 from rpd_metric.models.concurrency import run, submit
-from rpd_metric.models.in_process import check_template, encode_prompt
+from rpd_metric.models.in_process import check_template, encode_prompt, encode_turn
 
 ARGS_VARIABLE = "RPD_VLLM_ARGS"
 
@@ -77,6 +77,29 @@ class VLLMChat:
     async def __call__(self, request: ChatRequest) -> ChatReply:
         """Answer one request; see [`~chat.Chat`]."""
         return await asyncio.wrap_future(submit(self._generate(request)))
+
+    def surprise(self, prompt: str, reply: str) -> float:
+        """Mean surprise of a reply to a prompt, per token in nats: one forward pass.
+
+        Not to be called on the event loop. Raises [`ModelError`] where they do not fit the model.
+        """
+        # The engine always writes a token.
+        context = self.context_length() - 1
+        before, after = encode_turn(self._tokenizer, prompt, reply, self.model, context)
+        surprise: float = run(self._read(before + after, len(before)))
+        return surprise
+
+    async def _read(self, ids: list[int], start: int) -> float:
+        from vllm import SamplingParams
+
+        sampling, last = SamplingParams(max_tokens=1, temperature=0.0, prompt_logprobs=0), None
+        prompt = {"prompt_token_ids": ids}
+        async for output in self._engine.generate(prompt, sampling, uuid4().hex):
+            # With the first output only.
+            last = last or output.prompt_logprobs
+        read: Any = last
+        surprises = [-read[place][ids[place]].logprob for place in range(start, len(ids))]
+        return sum(surprises) / len(surprises)
 
     async def _generate(self, request: ChatRequest) -> ChatReply:
         ids = encode_prompt(self._tokenizer, request, self.model, self.context_length())

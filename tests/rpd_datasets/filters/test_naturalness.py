@@ -36,7 +36,7 @@ FOREIGN = (
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"student": "openai:http://127.0.0.1:1/v1#m"}, InputError, "use hf:MODEL"),
+        ({"student": "openai:http://127.0.0.1:1/v1#m"}, InputError, "use hf:MODEL or vllm:MODEL"),
         ({"student": "SmolLM2"}, SpecError, "hf:model-id"),
         ({"student": "hf:x", "student_share": 1.0}, InputError, r"in \[0, 1\), got 1.0"),
     ],
