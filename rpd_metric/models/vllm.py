@@ -98,7 +98,7 @@ class VLLMChat:
             # With the first output only.
             last = last or output.prompt_logprobs
         read: Any = last
-        surprises = [-read[place][ids[place]].logprob for place in range(start, len(ids))]
+        surprises = [-float(read[place][ids[place]].logprob) for place in range(start, len(ids))]
         return sum(surprises) / len(surprises)
 
     async def _generate(self, request: ChatRequest) -> ChatReply:
