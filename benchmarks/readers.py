@@ -7,9 +7,8 @@ sets and beside the recorded reader. Printed for each: its trust (the AUROC of `
 its groups, within problems) and the number of problems that have pairs of both kinds; kappa with
 the labels, beside that of the best cut of `strategy`; how many strategies more than by `strategy`
 three solutions hold that are chosen one of each group in turn; and the effective number of
-strategies of the best fifth of the problems, minus that by `strategy`. Then, for two passes, the
-share of pairs that are right by one pass, where either joins, and where either parts. The constants
-of `rpd_metric/distance/trust.py` follow from the first tables, `join_groups` from the last.
+strategies of the best fifth of the problems, minus that by `strategy`. The constants of
+`rpd_metric/distance/trust.py` follow from these tables.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from rpd_datasets.judging.labels import agreement
 from rpd_datasets.selection.problems import rank
 from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric import effective_number, problem_score, strategy_groups
-from rpd_metric.distance.diversity import join_groups, renumbered
+from rpd_metric.distance.diversity import renumbered
 from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
 from rpd_metric.measure import distance_matrices
 from rpd_metric.models.kinds import load_embedder
@@ -135,32 +134,15 @@ def main() -> None:
         )
         best = max(kappa(groups, cases) for groups in cuts)
         print(f"\n{name}: the best cut of `strategy` has kappa {best:.2f}\n")
-        rows, passes = [], []
+        rows = []
         for kind in ("recorded", "random", "merging", "splitting", "by length"):
             for strength in STRENGTHS if kind != "recorded" else (0.0,):
-                rngs = [
-                    random.Random(f"{kind} {strength} {seed}") for seed in range(2 * args.seeds)
-                ]
+                rngs = [random.Random(f"{kind} {strength} {seed}") for seed in range(args.seeds)]
                 readings = [[read(case, kind, strength, rng) for case in cases] for rng in rngs]
-                means = np.mean(
-                    [figures(groups, cases) for groups in readings[: args.seeds]], axis=0
-                )
+                means = np.mean([figures(groups, cases) for groups in readings], axis=0)
                 values = dict(zip(names, (f"{mean:.2f}" for mean in means), strict=True))
                 rows.append({"reader": kind, "wrong": strength} | values)
-                shares = np.zeros(3)
-                for case, *both in zip(cases, *readings[:2], strict=True):
-                    meant = pairs_apart(case.meant)
-                    parted = [None if None in pair else pair for pair in zip(*both, strict=True)]
-                    for at, groups in enumerate((both[0], join_groups(*both)[0], parted)):
-                        shares[at] += sum(
-                            a == b for a, b in zip(pairs_apart(groups), meant, strict=True)
-                        )
-                shares /= sum(len(pairs_apart(case.meant)) for case in cases)
-                rules = dict(zip(("one pass", "either joins", "either parts"), shares, strict=True))
-                passes.append(
-                    {"reader": kind, "wrong": strength} | {n: f"{v:.2f}" for n, v in rules.items()}
-                )
-        print(markdown(rows), "\n\n" + markdown(passes))
+        print(markdown(rows))
 
 
 if __name__ == "__main__":

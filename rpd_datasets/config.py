@@ -124,9 +124,6 @@ class CurationConfig:
         "CPU threads of a local embedder in each process; the result is the same",
         metavar="N",
     )
-    truncate_dim: int | None = model_option(
-        None, "use the first N dimensions of embeddings", metavar="N"
-    )
     ties: Ties = model_option(
         "mean",
         "RPD of equally long step lists: average both directions, or query by the first "
@@ -154,12 +151,6 @@ class CurationConfig:
         "total number of solutions, instead of num_problems and num_solutions: first one per "
         "problem, then always the solution furthest from those chosen for its problem; with more "
         "problems than samples, one solution for each of a random draw",
-        metavar="N",
-    )
-    group_passes: int = choice_option(
-        1,
-        "for groups: 2 asks twice, in different orders, joins solutions that either reply joins, "
-        "and reports how far the two agree",
         metavar="N",
     )
     selection: Selection = choice_option(
@@ -253,10 +244,6 @@ class CurationConfig:
             )
         for name, value in settled.items():
             object.__setattr__(self, name, value)  # the class is frozen
-        if self.group_passes not in (1, 2):
-            raise InputError(
-                f"{{group_passes}} must be 1 or 2, got {self.group_passes}", option="group_passes"
-            )
         if GROUPS in (self.problems, self.solutions) and not asks_chat_model(self.summarizer):
             raise InputError(
                 f'"groups" needs a chat model as summarizer, got {self.summarizer!r}; name one '

@@ -16,9 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-METRICS = {
-    name: Path(__file__).parent / "metrics" / name / f"{name}.py" for name in ("rpd", "pass_at_k")
-}
+METRIC = Path(__file__).parent / "metrics" / "rpd" / "rpd.py"
 
 
 def register() -> None:
@@ -40,8 +38,8 @@ def _wrap(loading: ModuleType) -> None:
     def evaluation_module_factory(
         path: str, module_type: str | None = None, *args: Any, **kwargs: Any
     ) -> Any:
-        if path in METRICS and module_type in (None, "metric"):
-            path = str(METRICS[path])
+        if path == "rpd" and module_type in (None, "metric"):
+            path = str(METRIC)
         return resolve(path, module_type, *args, **kwargs)
 
     evaluation_module_factory.knows_rpd = True  # type: ignore[attr-defined]

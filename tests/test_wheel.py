@@ -101,7 +101,5 @@ def test_the_installed_wheel_curates_reports_and_measures_from_another_folder(wh
         rpd = evaluate.load("rpd", embedder="minilm")
         texts = ["Expand the product. Collect like terms.", "Set x to 0. Then add the results."]
         assert 0 < rpd.compute(predictions=[texts])["rpd"] < 2
-        passed = evaluate.load("pass_at_k").compute(predictions=[[True, False]], k=[1])
-        assert passed["pass@1"] == 0.5
     """
     run(python, "-c", code, cwd=tmp_path)

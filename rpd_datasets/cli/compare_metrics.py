@@ -27,7 +27,7 @@ from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.judging.metric_comparison import GROUPS, compare_metrics
 from rpd_datasets.language import kind_of, written_in
 from rpd_datasets.rejects import Rejected
-from rpd_metric.distance.measured import encoder_name, read_evidence
+from rpd_metric.distance.measured import read_evidence
 from rpd_metric.errors import InputError
 from rpd_metric.steps.summarizers import asks_chat_model
 
@@ -85,7 +85,7 @@ def _compare(args: argparse.Namespace) -> None:
     if args.write_evidence:
         texts = Counter(written_in(text) for row in rows for text in row["solutions"])
         evidence = comparison.evidence(
-            embedder=encoder_name(comparison.embedder, config.truncate_dim),
+            embedder=comparison.embedder,
             chat=asks_chat_model(config.summarizer),
             texts=kind_of(texts),
             data=f"{comparison.num_problems:,} problems of {Path(args.input).name}",

@@ -95,8 +95,7 @@ class DryRun:
         reader = models.reader
         if reader is not None:
             flow = on_the_store(reader.chat.model, "groups", SAMPLING.max_tokens)
-            guided = reader.guided
-            reader = StrategyReader(flow, passes=reader.passes, seed=reader.seed, guided=guided)
+            reader = StrategyReader(flow, seed=reader.seed, guided=reader.guided)
         # A plan loads no model: what the student would drop is counted as well.
         self._config = replace(config, filters=replace(config.filters, student=None))
         self._models = replace(

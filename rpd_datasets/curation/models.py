@@ -137,7 +137,6 @@ def load_models(
         batch_size=config.batch_size,
         timeout=config.requests.timeout,
         dtype=config.dtype,
-        truncate_dim=config.truncate_dim,
         threads=config.threads,
     )
     # A server is asked for its model's name even so: cards and fingerprints hold it.
@@ -145,12 +144,7 @@ def load_models(
     reader = None
     if config.asks_groups and isinstance(summarizer, ChatSummarizer):
         # Through the summarizer's own flow: one budget, one store, one count of what is in flight.
-        reader = StrategyReader(
-            summarizer.chat,
-            passes=config.group_passes,
-            seed=config.seed,
-            guided=config.guided,
-        )
+        reader = StrategyReader(summarizer.chat, seed=config.seed, guided=config.guided)
     models = Models(
         summarizer=summarizer,
         embedder=LazyEmbedder(config.embedder, load) if later else load(),

@@ -294,7 +294,6 @@ def _strategies(summary: RunSummary) -> dict[str, Any]:
             "not_sorted": sum(summary.ungrouped.values()),
             "a_problem": _mean(shown),
             "in_a_random_choice": _mean(drawn),
-            "agreement": _mean(summary.agreements),
             "reader_auroc": summary.trust.auroc,
             "reader_problems": summary.trust.num_problems,
             "reader_needs": summary.trust.needed,

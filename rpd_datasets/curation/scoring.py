@@ -83,7 +83,6 @@ class Scored:
     strategies: list[int | None] = field(default_factory=list)
     strategy_names: list[str] = field(default_factory=list)
     ungrouped: str = ""  # why they are not known, a `Reason`
-    agreement: float | None = None
     groups_auroc: float | None = None  # of `strategy` against them, see `ReaderTrust`
     served: list[list[Any]] = field(default_factory=list)  # replies by who answered, and how many
 
@@ -243,7 +242,6 @@ async def _score(
         strategies=list(grouping.groups),
         strategy_names=list(grouping.names),
         ungrouped=grouping.reason or "",
-        agreement=grouping.agreement,
         groups_auroc=groups_auroc(grouping.groups, matrices[WITHIN_GROUPS])
         if grouping.ok
         else None,

@@ -15,7 +15,7 @@ from rpd_datasets.language import PROGRAM, RUN, written_in
 from rpd_datasets.problem import UNNAMED, Problem
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.distance.measured import CHAT, EvidenceTable, encoder_name, read_evidence
+from rpd_metric.distance.measured import CHAT, EvidenceTable, read_evidence
 from rpd_metric.distance.trust import ReaderTrust
 from rpd_metric.reasons import with_option
 from rpd_metric.statistics.strategy_counts import Labels, coverage_at_n
@@ -106,7 +106,7 @@ def evidence_of(
     choices = {config.problems, config.solutions, measured_by(config)}
     names = {*choices, *(distance_of(choice) for choice in choices if choice)}
     steps = CHAT if asks_chat_model(config.summarizer) else summarizer
-    return read_evidence(path).about(names, encoder_name(embedder, config.truncate_dim), steps)
+    return read_evidence(path).about(names, embedder, steps)
 
 
 @dataclass
@@ -137,7 +137,6 @@ class RunSummary:
     refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
     sorted_problems: int = 0  # by a chat model, into strategies
     ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
-    agreements: list[float] = field(default_factory=list)  # of two passes, by problem
     untrusted: list[str] = field(default_factory=list)  # inputs that groups did not decide
     names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
     labels: list[Labels] = field(default_factory=list)  # by problem, see `Scored.labels`
@@ -195,8 +194,6 @@ class RunSummary:
         self.sorted_problems += bool(scored.strategy_names)
         if scored.ungrouped:
             self.ungrouped[scored.ungrouped] += 1
-        if scored.agreement is not None:
-            self.agreements.append(scored.agreement)
 
     def add_choice(
         self,

@@ -1,49 +1,21 @@
-"""How diverse a problem's solutions are: Div-Self-BLEU, and groups of one strategy.
+"""Groups of solutions with one strategy.
 
-Groups are either cut from distances ([`strategy_groups`]) or read by a chat model
+They are either cut from distances ([`strategy_groups`]) or read by a chat model
 (`steps/grouping.py`); what follows from them is the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from rpd_metric.distance.core import usable_part
 from rpd_metric.distance.strategy import average_linkage
-from rpd_metric.errors import needs_extra
 
 # More than any distance: solutions of two groups are further apart than any two of one.
 APART = 2.0
-
-
-def div_self_bleu(texts: Sequence[str]) -> float | None:
-    """Div-Self-BLEU (Sec. 4.3): 100 minus the mean BLEU of each text against all the others.
-
-    sacreBLEU's sentence BLEU: n-grams up to 4, tokenizer `13a`, smoothing `exp`, effective
-    order on (texts under four words), case kept. The paper does not state its own, so figures
-    compare among themselves rather than with Table 3.
-
-    Returns:
-        `float`: In [0, 100]; `None` with fewer than two texts that are not blank.
-
-    >>> div_self_bleu(["factor the cubic", "draw every angle"])
-    100.0
-    """
-    with needs_extra("Self-BLEU", "diversity"):
-        from sacrebleu.metrics import BLEU
-    written = [text for text in texts if text.strip()]
-    if len(written) < 2:
-        return None
-    bleu = BLEU(tokenize="13a", smooth_method="exp", effective_order=True)
-    scores = [
-        bleu.sentence_score(text, written[:place] + written[place + 1 :]).score
-        for place, text in enumerate(written)
-    ]
-    return max(0.0, 100 - float(np.mean(scores)))
 
 
 def strategy_groups(matrix: npt.ArrayLike, threshold: float) -> list[int | None]:
@@ -79,35 +51,6 @@ def renumbered(groups: Sequence[Hashable]) -> tuple[int | None, ...]:
     """
     first = list(dict.fromkeys(group for group in groups if group is not None))
     return tuple(None if group is None else first.index(group) for group in groups)
-
-
-def join_groups(
-    first: Sequence[int | None], second: Sequence[int | None]
-) -> tuple[tuple[int | None, ...], float | None]:
-    """Two passes as one: two solutions are together where either pass puts them together.
-
-    Having the same strategy is transitive: where one joins A and B and the other B and C, all three
-    are one. A solution that either leaves out (`None`) is left out. On natural problems this rule
-    judges more pairs right than one pass, or than parting what either parts
-    (`benchmarks/readers.py`).
-
-    Returns:
-        The groups, and the share of pairs that both put together or both put apart; `None` without
-        pairs.
-
-    >>> join_groups([0, 0, 1, 2], [0, 0, 1, 1])
-    ((0, 0, 1, 1), 0.8333333333333334)
-    """
-    usable = [at for at, pair in enumerate(zip(first, second, strict=True)) if None not in pair]
-    labels: list[int | None] = [at if at in usable else None for at in range(len(first))]
-    agreements = []
-    for i, j in combinations(usable, 2):
-        same = first[i] == first[j], second[i] == second[j]
-        agreements.append(same[0] == same[1])
-        if any(same):
-            joined, absorbed = labels[i], labels[j]
-            labels = [joined if label == absorbed else label for label in labels]
-    return renumbered(labels), float(np.mean(agreements)) if agreements else None
 
 
 def group_distances(groups: Sequence[int | None], matrix: npt.ArrayLike) -> npt.NDArray[np.float64]:

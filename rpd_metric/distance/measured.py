@@ -57,15 +57,6 @@ class Measurement:
         return f"{self.auroc:.3f} [{self.low:.3f}, {self.high:.3f}] on {self.data}"
 
 
-def encoder_name(name: str, dimensions: int | None) -> str:
-    """The name of an encoder; one whose vectors are cut is another one.
-
-    >>> encoder_name("static", 4)
-    'static, cut to 4 dimensions'
-    """
-    return name if dimensions is None else f"{name}, cut to {dimensions} dimensions"
-
-
 @dataclass(frozen=True)
 class EvidenceTable:
     """What is known of distances; the rows of one's own come first.

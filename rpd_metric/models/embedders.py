@@ -33,10 +33,9 @@ class EmbedderOptions:
     timeout: float = 120.0  # seconds for one attempt at a request to a server
     device: str | None = None  # "cpu", "cuda", "mps", ...; the library's choice if unset
     dtype: Dtype = "float32"  # of the weights; vectors are float32
-    truncate_dim: int | None = None  # the first so many dimensions are kept, renormalised
     threads: int = 1  # on a CPU, forward passes at once; the vectors do not depend on it
 
     def __post_init__(self) -> None:
-        check_least(1, self, "batch_size", "truncate_dim", "threads")
+        check_least(1, self, "batch_size", "threads")
         if self.timeout <= 0:
             raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")

@@ -93,9 +93,7 @@ class SentenceTransformerEmbedder:
         # Solutions to one problem repeat steps word for word: encode() would encode each anew.
         distinct = list(dict.fromkeys(texts))
         if not distinct:
-            full = int(self._model.get_embedding_dimension())
-            width = min(full, self.options.truncate_dim or full)
-            return np.zeros((0, width), dtype=np.float32)
+            return np.zeros((0, self._model.get_embedding_dimension()), dtype=np.float32)
         # prompt="" because RPD compares like with like: a query prompt would tell the two
         # sides of a pair apart.
         with self._lock:
@@ -110,11 +108,6 @@ class SentenceTransformerEmbedder:
                     prompt="",
                 )
         vectors = np.asarray(encoded, dtype=np.float32)
-        if self.options.truncate_dim is not None:
-            # The library cuts without renormalising; unit length is what the models document.
-            vectors = vectors[:, : self.options.truncate_dim]
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32)
         row_of = {text: row for row, text in enumerate(distinct)}
         return vectors[[row_of[text] for text in texts]]
 

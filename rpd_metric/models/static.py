@@ -30,14 +30,12 @@ class StaticEmbedder:
 
     name = "static"
 
-    def __init__(self, options: EmbedderOptions | None = None) -> None:
+    def __init__(self, _options: EmbedderOptions | None = None) -> None:
         from tokenizers import Tokenizer
 
         with np.load(FILE) as arrays:
-            vectors = arrays["rows"] * arrays["scales"][:, None]
+            self._vectors: Floats = arrays["rows"] * arrays["scales"][:, None]
             self._tokenizer = Tokenizer.from_buffer(arrays["tokenizer"].tobytes())
-        # The directions are in the order of what they tell: the first ones approximate all.
-        self._vectors: Floats = vectors[:, : (options or EmbedderOptions()).truncate_dim]
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Encode texts as rows of unit length; a text without word pieces has a row of zeros."""

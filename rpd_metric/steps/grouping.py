@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rpd_metric.distance.diversity import join_groups, renumbered
-from rpd_metric.errors import InputError, ModelError, ReplyError
+from rpd_metric.distance.diversity import renumbered
+from rpd_metric.errors import ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, judge_reply
 from rpd_metric.prompts.templates import fence, load_template, sendable
 from rpd_metric.reasons import Reason
@@ -68,7 +68,6 @@ class Grouping:
     names: tuple[str, ...] = ()  # of each strategy
     reason: str | None = None
     detail: str | None = None
-    agreement: float | None = None  # of two passes: the share of pairs that both judge alike
 
     @property
     def ok(self) -> bool:
@@ -81,22 +80,18 @@ class StrategyReader:
 
     Args:
         chat ([`~rpd_metric.models.chat.Chat`]): The model, usually the one that summarises.
-        passes (1 or 2): 2 asks again in another order, and joins what either joins.
-        seed (`int`): For the orders.
+        seed (`int`): For the order in which solutions are shown.
         guided (`bool`): Guide decoding by a JSON schema, where the server can.
     """
 
-    def __init__(self, chat: Chat, *, passes: int = 1, seed: int = 0, guided: bool = False) -> None:
-        if passes not in (1, 2):
-            raise InputError(f"group_passes is {passes}; ask once or twice")
-        self.chat, self.passes, self.seed = chat, passes, seed
-        self.guided = guided
+    def __init__(self, chat: Chat, *, seed: int = 0, guided: bool = False) -> None:
+        self.chat, self.seed, self.guided = chat, seed, guided
         self.template = load_template("group_strategies", required=_PLACEHOLDERS, optional=())
         self.repair_template = load_template("repair_groups", required=("fault",), optional=())
         templates = [self.template.sha, self.repair_template.sha]
         decisive = [PARSER_VERSION, chat.model, *templates, asdict(SAMPLING), BATCH]
         guiding = [_schema(BATCH)] if guided else []
-        parts = json.dumps([*decisive, passes, seed, *guiding], sort_keys=True)
+        parts = json.dumps([*decisive, seed, *guiding], sort_keys=True)
         self.fingerprint = hashlib.sha256(parts.encode()).hexdigest()
 
     async def sort(self, problem: str, steps: Sequence[Sequence[str]]) -> Grouping:
@@ -105,27 +100,15 @@ class StrategyReader:
         if len(shown) < 2:
             return Grouping((None,) * len(steps))
         draw = random.Random(f"{self.seed}:{sendable(problem)}")
-        orders = [draw.sample(shown, len(shown)) for _ in range(self.passes)]
-        if orders[0] in orders[1:]:
-            orders[1].reverse()  # the same question again would say nothing new
-        passes: list[Grouping] = []
-        for order in orders:
-            shuffled = await self.sort_in_order(problem, [steps[index] for index in order])
-            if not shuffled.ok:
-                return replace(shuffled, groups=(None,) * len(steps))
-            group_of = dict(zip(order, shuffled.groups, strict=True))
-            passes.append(_named([group_of.get(at) for at in range(len(steps))], shuffled.names))
-        first, *second = passes
-        if not second:
-            return first
-        groups, agreement = join_groups(first.groups, second[0].groups)
-        # A strategy has the name that its first solution has in the first pass.
-        leaders = sorted(groups.index(group) for group in set(groups) if group is not None)
-        names = tuple(first.names[first.groups[leader] or 0] for leader in leaders)
-        return Grouping(groups, names, agreement=agreement)
+        order = draw.sample(shown, len(shown))
+        shuffled = await self.sort_in_order(problem, [steps[index] for index in order])
+        if not shuffled.ok:
+            return replace(shuffled, groups=(None,) * len(steps))
+        group_of = dict(zip(order, shuffled.groups, strict=True))
+        return _named([group_of.get(at) for at in range(len(steps))], shuffled.names)
 
     async def sort_in_order(self, problem: str, steps: Sequence[Sequence[str]]) -> Grouping:
-        """One pass over solutions that all have steps, shown as they are listed."""
+        """Sort solutions that all have steps, shown as they are listed."""
         groups: list[int | None] = []
         names: dict[str, str] = {}  # as first written, by their letters
         size = math.ceil(len(steps) / math.ceil(len(steps) / BATCH))

@@ -100,7 +100,7 @@ def _score(place, score, mean, usable, tokens, rank) -> dict[str, Any]:
 def _manifest(scores, rows, options) -> dict[str, Any]:
     defaults = {"problems": "rpd", "solutions": "rpd", "selection": "maxmin", "ties": "mean"}
     defaults |= {"completeness": "rules", "require_complete": True, "num_samples": None}
-    defaults |= {"seed": 0, "dtype": "float32", "truncate_dim": None}
+    defaults |= {"seed": 0, "dtype": "float32"}
     return {
         "format": MANIFEST_FORMAT,
         "input": {"name": "rows.jsonl", "layout": "grouped", "fingerprint": "f"},

@@ -49,7 +49,6 @@ def test_an_unknown_option_is_an_error_that_names_the_nearest():
     [
         ({"problems": "groups"}, "name one with summarizer"),
         ({"summarizer": CHAT, "solutions": "groups", "selection": "exact"}, "use maxmin or maxavg"),
-        ({"summarizer": CHAT, "group_passes": 3}, "must be 1 or 2, got 3"),
         ({"solutions": "random", "quality_column": "score"}, "traded off against a distance"),
     ],
 )

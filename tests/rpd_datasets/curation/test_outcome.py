@@ -261,7 +261,7 @@ LENGTH = Distance("length", length, ("text",), "the difference in length", "the 
     ("encoder", "distance", "sees"),
     [
         ("letters", "pieces", f"{TOGETHER}; not measured with the encoder letters"),
-        ("static", "pieces", f"{TOGETHER}; not measured with the encoder static, cut to 4 dimens"),
+        ("static", "pieces", f"{TOGETHER}; not measured with the encoder static"),
         ("minilm", "length", "the length of texts; not measured with the encoder minilm"),
         ("minilm", "pieces", f"{TOGETHER}; tells strategies apart with an AUROC of 0.859 [0.801, "),
     ],
@@ -271,12 +271,10 @@ def test_a_card_claims_what_was_measured_of_this_distance_and_encoder_and_nothin
 ):
     monkeypatch.setitem(DISTANCES._ours, "length", LENGTH)
     embedder = "minilm" if encoder == "letters" else encoder
-    dimensions = 4 if encoder == "static" else None
     config = CurationConfig(
         num_problems=3,
         num_solutions=2,
         embedder=embedder,
-        truncate_dim=dimensions,
         problems=distance,
         solutions=distance,
     )

@@ -142,8 +142,6 @@ def test_plan_counts_what_is_missing_and_sends_nothing(rows, store, tmp_path, ca
         plain = json.loads(capsys.readouterr().out)
         assert plain["requests"] == 24
         assert before["prompt_tokens"] - plain["prompt_tokens"] == before["group_prompt_tokens"]
-        assert main([*arguments, "--group-passes", "2"]) == 0
-        assert json.loads(capsys.readouterr().out)["group_requests"] == 12
         assert main([*arguments, "--max-tokens", "1000000"]) == 0
         assert json.loads(capsys.readouterr().out)["too_long_for_the_model"] == 24
         assert server.requests == []

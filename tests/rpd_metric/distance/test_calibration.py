@@ -53,7 +53,7 @@ def test_the_bundled_encoder_has_curves_that_rise_and_say_their_error(distance):
     curve = table.about([distance], "minilm", CHAT).curve(distance, "en")
     assert curve.chance(0.1) < 0.1 < 0.8 < curve.chance(0.9)
     assert 0 < curve.error < 0.3
-    for made in (("st:another/encoder", CHAT), ("minilm, cut to 64 dimensions", CHAT)):
+    for made in (("st:another/encoder", CHAT), ("static", CHAT)):
         assert table.about([distance], *made) == EvidenceTable((), (), *made)
     assert table.about([distance], "minilm", "extractive").curves == ()
 

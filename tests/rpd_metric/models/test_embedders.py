@@ -31,14 +31,7 @@ def test_the_loaded_model_is_kept_per_spec_and_options(minilm):
     assert load_embedder(minilm) is minilm, "any object with encode is an embedder"
 
 
-def test_truncated_vectors_are_renormalised(minilm):
-    short = load_embedder("minilm", truncate_dim=64).encode(TEXTS)
-    full = minilm.encode(TEXTS)[:, :64]
-    np.testing.assert_allclose(short, full / np.linalg.norm(full, axis=1, keepdims=True), atol=1e-6)
-    assert load_embedder("minilm", truncate_dim=64).encode([]).shape == (0, 64)
-
-
-@pytest.mark.parametrize("option", ["truncate_dim", "threads", "batch_size"])
+@pytest.mark.parametrize("option", ["threads", "batch_size"])
 def test_a_number_below_one_is_refused(option):
     with pytest.raises(InputError, match=f"{option} must be >= 1, got 0"):
         load_embedder("minilm", **{option: 0})

@@ -1,4 +1,4 @@
-"""Strategies by name: what is asked, what is read, and what two passes come to."""
+"""Strategies by name: what is asked, and what is read."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from parts.fake_tgi import FakeTGI
-from rpd_metric.distance.diversity import group_distances, join_groups
+from rpd_metric.distance.diversity import group_distances
 from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
 from rpd_metric.errors import ModelError, ReplyError
 from rpd_metric.models.chat import ChatReply
@@ -116,20 +116,17 @@ def test_any_text_is_read_or_refused(text, count):
         assert len(places) == len(set(places)) >= count / 2
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_second_pass_never_shows_the_order_of_the_first(seed):
-    chat = Sorter()
+def test_half_a_surrogate_pair_is_sorted_like_any_text():
     steps = [["Count rows."], ["Recur on \ud800."]]
-    found = asyncio.run(StrategyReader(chat, passes=2, seed=seed).sort("Odd \ud800?", steps))
-    assert (found.groups, found.names, found.agreement) == ((0, 1), ("Count", "Recur"), 1.0)
-    assert len(set(chat.asked)) == 2
+    found = asyncio.run(StrategyReader(Sorter()).sort("Odd \ud800?", steps))
+    assert (found.groups, found.names) == ((0, 1), ("Count", "Recur"))
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"), [(ModelError("gone\naway"), "model_error"), ("No.", "no_envelope")]
 )
 def test_without_a_usable_reply_there_are_no_groups_but_a_reason(answer, reason):
-    found = asyncio.run(StrategyReader(Sorter(answer), passes=2).sort(PROBLEM, [["A."], ["B."]]))
+    found = asyncio.run(StrategyReader(Sorter(answer)).sort(PROBLEM, [["A."], ["B."]]))
     assert (found.ok, found.groups, found.reason) == (False, (None, None), reason)
     assert "\n" not in found.detail
 
@@ -148,21 +145,6 @@ def test_a_guided_sorting_is_asked_for_by_its_schema_and_any_other_as_before():
     Draft202012Validator(form["value"]).validate(json.loads(text))
     assert asked == as_before
     assert guided.fingerprint != plain.fingerprint
-
-
-GROUPS = st.lists(st.one_of(st.none(), st.integers(0, 3)), min_size=5, max_size=5)
-
-
-@given(GROUPS, GROUPS)
-def test_two_passes_part_only_what_both_part(first, second):
-    joined, _ = join_groups(first, second)
-    for i in range(5):
-        assert (joined[i] is None) == (None in (first[i], second[i]))
-        for j in range(i):
-            if joined[i] is not None and joined[j] is not None and joined[i] != joined[j]:
-                assert first[i] != first[j]
-                assert second[i] != second[j]
-    assert join_groups(second, first)[0] == joined
 
 
 def test_a_bad_reply_is_asked_for_once_more_with_what_is_wrong():

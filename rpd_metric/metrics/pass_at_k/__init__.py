@@ -1,1 +1,0 @@
-"""The `evaluate` module `pass_at_k`."""
