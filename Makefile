@@ -99,7 +99,6 @@ bench: $(VENV)/installed  ## Print the tables of docs/speed.md
 	$(BIN)/python benchmarks/busy_slots.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/whole_curation.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/whole_curation.py --all-cores
-	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/engines.py
 	HF_HUB_OFFLINE=1 $(BIN)/python benchmarks/corpus.py --sizes 100 400
 	PYTHONPATH=.:tests $(BIN)/python benchmarks/report.py
 

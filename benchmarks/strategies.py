@@ -1,7 +1,6 @@
 """Which distance sees a change of strategy, what does it choose, and what does it mean?
 
     PYTHONPATH=.:tests python benchmarks/strategies.py [--data FOLDER] [--write-curves OUT]
-        [--picture OUT]
 
 On the labelled sets of `strategies.md`, with 95 % bootstrap intervals over problems: AUROC of
 pairs, also by kind of text; how often three chosen solutions hold as many strategies as three can;
@@ -9,8 +8,7 @@ how well problems with several strategies are ranked before the others; how far 
 distance beside a change of method; and the chance of another strategy by distance.
 `groups` is what a capable reader answered to this project's prompt about the summaries, recorded
 once (`group_replies.jsonl`); the long traces lack it. `rpd_metric/distance/measured.json` has the
-first table and what `--write-curves` wrote; the picture of `docs/distances.md` is what
-`--picture` did.
+first table and what `--write-curves` wrote.
 """
 
 from __future__ import annotations
@@ -370,37 +368,6 @@ def said_of(curve: Calibration, distances: Array, different: Array) -> tuple[flo
     )
 
 
-def draw(sets: Mapping[str, Problems], path: Path) -> None:
-    """The AUROCs of every method, natural and controlled, with their intervals, as an SVG."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    left_out = (GROUPS, ENCODER, EXPRESSIONS, GROWTH)
-    drawn = [method for method in METHODS if method not in left_out]
-    figure = Figure(figsize=(7.6, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for shift, (name, colour) in enumerate(
-        (("natural", "#4477aa"), ("dev", "#66ccee"), ("controlled", "#ee6677"))
-    ):
-        estimates = [estimate(sets[name].aurocs(method)["pooled"]) for method in drawn]
-        values = np.array(
-            [[auroc.value, auroc.low, auroc.high] for auroc in estimates], dtype=float
-        )
-        heights = np.arange(len(drawn)) + 0.22 * (shift - 1)
-        errors = np.abs(values[:, 1:] - values[:, :1]).T
-        axes.errorbar(values[:, 0], heights, xerr=errors, fmt="o", ms=5, color=colour, label=name)
-    axes.axvline(0.5, color="#999999", lw=1)
-    axes.set_yticks(range(len(drawn)), [_name(method).replace("`", "") for method in drawn])
-    axes.set(xlabel="AUROC of “another strategy?”, all pairs of a set (0.5: chance)")
-    axes.invert_yaxis()
-    axes.grid(axis="x", color="#eeeeee")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
-    # Neither the date nor the software's version: equal figures give an equal file.
-    with rc_context({"svg.hashsalt": "strategies"}):
-        figure.savefig(path, metadata={"Date": None, "Creator": None})
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -411,7 +378,6 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="problems of each set")
     parser.add_argument("--num-bootstrap", type=int, default=2000)
     parser.add_argument("--write-curves", type=Path, help="keeps the curves as JSON")
-    parser.add_argument("--picture", type=Path, help="draws the AUROCs, as SVG")
     args = parser.parse_args()
     encoder = load_embedder(args.embedder)
     recorded = recorded_groups(args.data / "strategy_bench")
@@ -460,8 +426,6 @@ def main() -> None:
         print_table(parts, methods=WITHOUT_STEPS)
     print("Pairs of one strategy in other wordings beside pairs of two strategies:\n")
     print_table([*written.items()], "paraphrases")
-    if args.picture:
-        draw(shown, args.picture)
     fitted = curves(sets, CURVES, args.embedder)
     # Of `taught` without what taught it.
     apart = {name: problems for name, problems in shown.items() if name != "train"}

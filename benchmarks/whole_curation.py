@@ -17,8 +17,9 @@ Choices are compared with those of a run whose vectors come from `SentenceTransf
 Goals: `curate` at most 1.15 times `encode`, `encoder` twice as fast as `encode`, equal choices.
 
 With `--all-cores`, each in a process of its own, from start to end, models loaded on the way: the
-command `rpd curate` as it is by default (from 200 problems on, a process for each core), and
-`encode` on as many threads, or in as many processes of one thread, as there are cores.
+command `rpd curate` as it is by default (from 200 problems on, a process for each core), in one
+process and on Ray, and `encode` on as many threads, or in as many processes of one thread, as there
+are cores.
 """
 
 from __future__ import annotations
@@ -144,8 +145,10 @@ def on_all_cores(source: str, problems: int, rounds: int, scratch: Path) -> str:
     texts = scratch / "texts.json"
     texts.write_text(json.dumps({name: of.texts for name, of in recorded.items()}))
     cores = len(os.sched_getaffinity(0))
+    ray = ["--engine", "ray", "--num-proc", str(cores)]
     rpd = [sys.executable, "-m", "rpd_datasets.cli", "curate", source, "--limit", str(problems)]
     rpd += ["--no-require-complete", "--num-problems", str(problems), "--overwrite"]
+    rpd += ["--output", str(scratch / "out")]
     own = [sys.executable, __file__, "--encode", str(texts)]
 
     def run(command: list[str], env: Mapping[str, str]) -> None:
@@ -154,7 +157,9 @@ def on_all_cores(source: str, problems: int, rounds: int, scratch: Path) -> str:
     ways = {
         "encode, threads": lambda: run(own, {"OMP_NUM_THREADS": str(cores)}),
         "encode, processes": lambda: run([*own, "--num-proc", str(cores)], ONE_THREAD),
-        "rpd curate": lambda: run([*rpd, "--output", str(scratch / "out")], {}),
+        "rpd curate": lambda: run(rpd, {}),
+        "rpd curate --num-proc 1": lambda: run([*rpd, "--num-proc", "1"], {}),
+        "rpd curate --engine ray": lambda: run([*rpd, *ray], {"RAY_AUTH_MODE": "disabled"}),
     }
     return f"{cores} cores, {problems} problems\n\n{best_of(ways, rounds, 'seconds')}"
 
