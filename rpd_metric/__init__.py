@@ -13,7 +13,10 @@ from rpd_metric.distance.core import (
     rpd_matrix,
 )
 from rpd_metric.distance.distances import Distance
-from rpd_metric.distance.diversity import strategy_groups
+from rpd_metric.distance.diversity import (
+    div_self_bleu,
+    strategy_groups,
+)
 from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
 from rpd_metric.errors import (
     InputError,
@@ -71,6 +74,7 @@ __all__ = [
     "compute_rpd",
     "coverage_at_n",
     "distinct_at_k",
+    "div_self_bleu",
     "effective_number",
     "groups_auroc",
     "mean_pairwise",

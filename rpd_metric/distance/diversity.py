@@ -1,6 +1,6 @@
-"""Groups of solutions with one strategy.
+"""How diverse a problem's solutions are: Div-Self-BLEU, and groups of one strategy.
 
-They are either cut from distances ([`strategy_groups`]) or read by a chat model
+Groups are either cut from distances ([`strategy_groups`]) or read by a chat model
 (`steps/grouping.py`); what follows from them is the same.
 """
 
@@ -13,9 +13,36 @@ import numpy.typing as npt
 
 from rpd_metric.distance.core import usable_part
 from rpd_metric.distance.strategy import average_linkage
+from rpd_metric.errors import needs_extra
 
 # More than any distance: solutions of two groups are further apart than any two of one.
 APART = 2.0
+
+
+def div_self_bleu(texts: Sequence[str]) -> float | None:
+    """Div-Self-BLEU (Sec. 4.3): 100 minus the mean BLEU of each text against all the others.
+
+    sacreBLEU's sentence BLEU: n-grams up to 4, tokenizer `13a`, smoothing `exp`, effective
+    order on (texts under four words), case kept. The paper does not state its own, so figures
+    compare among themselves rather than with Table 3.
+
+    Returns:
+        `float`: In [0, 100]; `None` with fewer than two texts that are not blank.
+
+    >>> div_self_bleu(["factor the cubic", "draw every angle"])
+    100.0
+    """
+    with needs_extra("Self-BLEU", "diversity"):
+        from sacrebleu.metrics import BLEU
+    written = [text for text in texts if text.strip()]
+    if len(written) < 2:
+        return None
+    bleu = BLEU(tokenize="13a", smooth_method="exp", effective_order=True)
+    scores = [
+        bleu.sentence_score(text, written[:place] + written[place + 1 :]).score
+        for place, text in enumerate(written)
+    ]
+    return max(0.0, 100 - float(np.mean(scores)))
 
 
 def strategy_groups(matrix: npt.ArrayLike, threshold: float) -> list[int | None]:

@@ -1,8 +1,17 @@
-"""Groups by distance."""
+"""Text-level diversity: Self-BLEU, and groups."""
 
 import numpy as np
+import pytest
 
-from rpd_metric.distance.diversity import strategy_groups
+from rpd_metric.distance.diversity import div_self_bleu, strategy_groups
+
+
+def test_self_bleu_is_0_for_equal_texts_and_100_for_texts_without_a_common_word():
+    cubic, other = "we factor the cubic, so x = 2", "draw every angle"
+    assert div_self_bleu([cubic, cubic, " "]) == pytest.approx(0)
+    assert div_self_bleu([cubic, other]) == 100
+    assert 0 < div_self_bleu([cubic, cubic + " or 3", other]) < 100
+    assert div_self_bleu([cubic, ""]) is None
 
 
 def test_a_chain_of_small_differences_is_not_one_strategy():
