@@ -18,8 +18,7 @@ from rpd_datasets.curation.run import RunOptions
 from rpd_datasets.filters.candidates import Filter, FilterConfig
 from rpd_datasets.inputs.layouts import Columns, RowLayout, grouped_items
 from rpd_datasets.inputs.source import InputSpec
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_datasets.selection.budget import select_samples
 from rpd_datasets.selection.problems import select_problems
 from rpd_datasets.selection.solutions import select_solutions

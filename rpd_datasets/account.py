@@ -108,13 +108,9 @@ def made_lines(manifest: Mapping[str, Any], word: str = "chosen") -> list[tuple[
     """How a set was made, by its manifest: a name and a text for each line."""
     options, used, judge = manifest["options"], manifest["used"], manifest["judge"]
     tokenizer, known = manifest["tokenizer"], manifest["decontaminated"] or {"by": []}
-    lines = list[tuple[str, str]]()
-    for source in (manifest["input"], *manifest["mixed_in"]):
-        text = source["name"]
-        if manifest["mixed_in"]:
-            text += f" ({source['problems_chosen']:,} problems chosen, by themselves)"
-        text += f", read as {source['layout']}, fingerprint {source['fingerprint']}"
-        lines.append(("Mixed in" if lines else "Input", text))
+    source = manifest["input"]
+    read = f"{source['name']}, read as {source['layout']}, fingerprint {source['fingerprint']}"
+    lines = [("Input", read)]
     for made, role in (("Steps by", "summarizer"), ("Embeddings by", "embedder")):
         name = manifest[role]["name"]
         lines.append((made, name + MODELS.get(name, "") if used[role] else "not used"))

@@ -281,7 +281,6 @@ class CurationConfig:
     def asks_judge(self) -> bool:
         """Whether a judge is asked."""
         checks = self.completeness == "llm" and self.filters.require_complete
-        checks = checks or self.filters.soundness == "llm"
         return checks or "llm" in (self.problems, self.solutions)
 
     @cached_property

@@ -22,7 +22,7 @@ PAPER = CurationConfig.paper("", "")
 
 @dataclass(frozen=True)
 class Preset:
-    """One training set of the paper; for a mix, `num_problems` are chosen from each input."""
+    """One training set of the paper."""
 
     problems: str
     solutions: str
@@ -30,7 +30,6 @@ class Preset:
     num_solutions: int
     source: str  # where the paper reports on it
     filtered: bool = True
-    mixed: bool = False  # whether a second input is mixed in
     names_models: bool = False  # whether summarizer and embedder must be named
 
     @property
@@ -75,9 +74,5 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "rpd-q-random-a": Preset("rpd", "random", 100, 3, "Table 5, RPD-Q + Random-A"),
         "rpd-3000": Preset("rpd", "rpd", 1000, 3, "Table 15, Ours (RPD 1P3S)"),
         "random-3000": Preset("random", "random", 3000, 1, "Table 15, Random (1P1S)"),
-        "rpd-math-code": Preset("rpd", "rpd", 100, 3, "Table 18, Ours (Math + Code)", mixed=True),
-        "random-math-code": Preset(
-            "random", "random", 300, 1, "Table 18, Random 1P1S (Math + Code)", mixed=True
-        ),
     }
 )

@@ -1,14 +1,39 @@
-"""One problem with its solutions, the unit that everything after reading works on."""
+"""One problem with its solutions, the unit after reading, and the record of what is left out."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
-from rpd_datasets.rejects import Rejected
+
+@dataclass(frozen=True)
+class Rejected:
+    """One thing that was left out.
+
+    Args:
+        stage (`str`): `"read"`, `"group"`, `"filter"`, `"steps"`, `"select"` or
+            `"export"`.
+        reason (`str`): A short code that drops are counted by, e.g. `"missing_column"`.
+        where (`str`): Its place in the input, e.g. `"solutions.jsonl:17"`.
+        detail (`str`): One line for a person.
+        problem (`str`, *optional*): The problem's text, when it is known.
+        solution_index (`int`, *optional*): Index into the row's `solutions`; `None` when the
+            whole row or problem was left out.
+    """
+
+    stage: str
+    reason: str
+    where: str
+    detail: str
+    problem: str | None = None
+    solution_index: int | None = None
+
+    def as_row(self) -> dict[str, Any]:
+        """The record as a plain JSON row for the rejects file."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)

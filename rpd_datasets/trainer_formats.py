@@ -20,8 +20,7 @@ from rpd_datasets.messages import (
     without_ids,
 )
 from rpd_datasets.preferences import matched_pairs, right_and_wrong
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_datasets.sft import training_rows
 from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason

@@ -84,7 +84,6 @@ class Reason(StrEnum):
     NO_ANSWER = "no_answer", "the solution names no final answer"
     MINORITY_ANSWER = "rare_answer", "most solutions have another final answer"
     FLOUNDERING = "admits_mistake", "the solution admits a mistake or makes values fit"
-    UNSOUND = "unsound", "a judge says that the argument has failed"
     INCOMPLETE = "incomplete", "a judge says that the solution was not finished"
     EMPTY = "empty", "nothing follows the thoughts"
     UNCLOSED_THINK = "unclosed_think", "the thoughts never end"
@@ -94,7 +93,6 @@ class Reason(StrEnum):
     CUT_OFF = "cut_off", "the solution breaks off"
     NO_FINAL_ANSWER = "no_final_answer", "the solution has no answer to compare with the reference"
     DUPLICATE = "duplicate", "the same text as an earlier solution, blank space aside"
-    NEAR_DUPLICATE = "near_duplicate", "nearly the same words as an earlier solution"
     UNNATURAL = "unnatural", "the student finds the problem's other solutions more natural"
     # Replies of a summarizer or a judge.
     MODEL_ERROR = "model_error", "the request to the model failed"
@@ -133,13 +131,12 @@ _BACK = {
     "--no-only-correct": (Reason.CORRECTNESS_UNKNOWN,),
     "--keep-wrong": (Reason.INCORRECT, Reason.WRONG_ANSWER),
     "--answers": (Reason.NO_MAJORITY, Reason.NO_ANSWER, Reason.MINORITY_ANSWER),
-    "--soundness": (Reason.FLOUNDERING, Reason.UNSOUND),
+    "--soundness": (Reason.FLOUNDERING,),
     "--no-require-complete": (
         *(Reason.INCOMPLETE, Reason.EMPTY, Reason.UNCLOSED_THINK, Reason.UNCLOSED_BOX),
         *(Reason.UNCLOSED_CODE, Reason.REPETITION_LOOP, Reason.CUT_OFF, Reason.NO_FINAL_ANSWER),
     ),
     "--no-drop-duplicates": (Reason.DUPLICATE,),
-    "--near-duplicate": (Reason.NEAR_DUPLICATE,),
     "--student": (Reason.UNNATURAL,),
     "--problems": (Reason.UNIFORM,),
     "--exactly": (Reason.WRONG_COUNT,),

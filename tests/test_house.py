@@ -45,8 +45,8 @@ METRIC = set(ROOMS)
 BASE = {
     f"rpd_datasets.{name}"
     for name in (
-        *("problem", "rejects", "selection", "filters", "tokens", "sft", "config", "account"),
-        *("language", "messages", "runs", "preferences", "trainer_formats"),
+        *("problem", "selection", "filters", "tokens", "sft", "config", "account"),
+        *("language", "messages", "preferences", "trainer_formats"),
         *("presets", "sample", "sets", "instructions", "commands", "options", "destination"),
     )
 }

@@ -23,8 +23,7 @@ from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.layouts import Columns
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
 from rpd_datasets.options import MANIFEST_FORMAT, add_options, options_from, read_options
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_metric.errors import InputError, RPDError, parameter
 from rpd_metric.models.chat import Sampling
 from rpd_metric.models.requests import RequestOptions

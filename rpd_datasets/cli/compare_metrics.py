@@ -26,7 +26,7 @@ from rpd_datasets.curation.models import load_models
 from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.judging.metric_comparison import GROUPS, compare_metrics
 from rpd_datasets.language import kind_of, written_in
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.distance.measured import read_evidence
 from rpd_metric.errors import InputError
 from rpd_metric.steps.summarizers import asks_chat_model

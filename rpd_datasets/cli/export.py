@@ -25,8 +25,8 @@ from rpd_datasets.cli.output import print_result
 from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.filters.answer_checks import AnswerChecker
 from rpd_datasets.messages import solution_text
+from rpd_datasets.problem import Rejected
 from rpd_datasets.publish.publishable import curated_files
-from rpd_datasets.rejects import Rejected
 from rpd_datasets.trainer_formats import DATASET_INFO, FORMATS, Row, rows_of
 from rpd_metric.errors import InputError, check_least
 

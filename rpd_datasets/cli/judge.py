@@ -18,7 +18,7 @@ from rpd_datasets.cli.output import Progress, print_result, scoring
 from rpd_datasets.curation.models import default_store, load_flow
 from rpd_datasets.judging.questions import TASKS, JudgedProblem, judge_all, judged
 from rpd_datasets.options import options_from
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.kinds import chat_spec

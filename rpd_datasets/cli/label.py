@@ -24,8 +24,7 @@ from rpd_datasets.cli.output import Progress, print_result
 from rpd_datasets.curation.models import load_flow, load_models
 from rpd_datasets.destination import whole_file
 from rpd_datasets.judging.labels import Labels, agreement_of_passes, second_order
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_metric.distance.diversity import renumbered
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run

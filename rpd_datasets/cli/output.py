@@ -21,6 +21,7 @@ from rich.text import Text
 
 from rpd_datasets.commands import printable
 from rpd_datasets.curation.forecast import TIMED, in_words
+from rpd_datasets.curation.run import Quiet
 from rpd_metric.models.flow import Flow, draining
 
 SECONDS_BETWEEN_LINES = 30
@@ -100,7 +101,7 @@ def cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
-class Progress:
+class Progress(Quiet):
     """One line on stderr: stage, bar, counts, time, and the current `note`.
 
     In a pipe, a line when a stage begins and ends, and one every 30 seconds.
@@ -108,7 +109,6 @@ class Progress:
 
     def __init__(self, stage: str, total: int | None = None) -> None:
         self.note: Callable[[], str] = str
-        self._rows = 0
         self._warned = False
         self._console = console(stderr=True)
         self._live = progress.Progress(
@@ -118,7 +118,7 @@ class Progress:
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
             progress.TimeRemainingColumn(compact=True),
-            progress.TextColumn("{task.fields[line].beside}", markup=False, style="dim"),
+            progress.TextColumn("{task.fields[line].note()}", markup=False, style="dim"),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
@@ -148,24 +148,14 @@ class Progress:
             self._warned = True
             self.write(f"{self._so_far()}. rpd plan INPUT compares encoders; Ctrl-C is safe")
 
-    def read(self, rows: int) -> None:
-        """Set the number of rows read, shown until the first problem is done."""
-        self._rows = rows
-
     def write(self, line: str) -> None:
         """A message above the line."""
         self._console.print(printable(line), markup=False, soft_wrap=True)
 
-    @property
-    def beside(self) -> str:
-        """The text beside the bar."""
-        reading = self._rows and not self._task.completed
-        return self.note() or (f"{self._rows:,} rows read" if reading else "")
-
     def _say(self) -> None:
         """Write a line every 30 seconds, to show in a pipe that the run is alive."""
         while not self._ended.wait(SECONDS_BETWEEN_LINES):
-            self.write("; ".join(filter(None, (self._so_far(), self.beside))))
+            self.write("; ".join(filter(None, (self._so_far(), self.note()))))
 
     def _counted(self) -> str:
         done, total = int(self._task.completed), self._task.total

@@ -41,7 +41,7 @@ from rpd_datasets.evaluation.reporting import table_text
 from rpd_datasets.evaluation.results import find_logs, read_results, read_solutions
 from rpd_datasets.inputs.understanding import Understood
 from rpd_datasets.options import add_options
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.failures import ServerError
 from rpd_metric.models.store import ReplyStore

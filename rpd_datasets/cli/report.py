@@ -33,7 +33,7 @@ from rpd_datasets.curation.curated import curate_dataset
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.filters.answer_checks import mark_column
 from rpd_datasets.filters.candidates import FilterConfig
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_datasets.report import check_page, read_curated, write_report
 from rpd_metric.errors import InputError
 
@@ -113,5 +113,5 @@ def _curate(args: argparse.Namespace, place: Path) -> None:
     with Progress("Loading models") as line:
         options: dict[str, Any] = {"models": load_models(config), "evidence": args.evidence}
         line.stage("Scoring problems")
-        options["on_problem"] = lambda _: line.advance()
-        curate_dataset(args.input, place, config, spec=input_spec(args), **options)
+        spec = input_spec(args)
+        curate_dataset(args.input, place, config, spec=spec, progress=line, **options)

@@ -28,7 +28,7 @@ from rpd_datasets.filters.answer_checks import CHECKS, in_three, mark_column, to
 from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.language import kind_of
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES

@@ -48,13 +48,13 @@ def described(
     config: CurationConfig,
     models: Models,
     options: RunOptions,
-    specs: Sequence[InputSpec],
+    spec: InputSpec,
 ) -> dict[str, bytes]:
     """The files beside the data, by name: figures, the card and the manifest.
 
-    `specs` says how each input was read.
+    `spec` says how the input was read.
     """
-    options.on_stage("Drawing figures")
+    options.progress.stage("Drawing figures")
     ranked = [
         figure.rpd_score if figure.problem_score is None else figure.problem_score
         for figure in summary.scores
@@ -67,7 +67,7 @@ def described(
     figures = {f"figures/{name}": figure for name, figure in drawn.items()}
     content = {
         "format": MANIFEST_FORMAT,
-        "options": _options(summary, config, models, options, specs),
+        "options": _options(summary, config, models, options, spec),
         **_content(summary, config, models, options),
         # What may be replaced: a folder with any other file is somebody's.
         "files": sorted(
@@ -84,21 +84,19 @@ def _options(
     config: CurationConfig,
     models: Models,
     options: RunOptions,
-    specs: Sequence[InputSpec],
+    spec: InputSpec,
 ) -> dict[str, Any]:
     """The options by their names on the command line, so that `--config` repeats the run.
 
     Models on servers have their bare names here: who repeats the run says where they are.
     """
-    first, *mixed = summary.inputs
+    read = summary.input
     chosen = {
-        "input": public_name(first["name"]),
-        "layout": first["layout"],
-        **{f"{role}_column": name for role, name in first["columns"].items()},
-        **as_options(specs[0], "place"),
-        "only": dict(specs[0].only),
-        "mix": [f"{public_name(entry['name'])}:{entry['problems_wanted']}" for entry in mixed],
-        "mix_only": dict(specs[1].only) if mixed else {},
+        "input": public_name(read["name"]),
+        "layout": read["layout"],
+        **{f"{role}_column": name for role, name in read["columns"].items()},
+        **as_options(spec, "place"),
+        "only": dict(spec.only),
         "decontaminate": [*options.contamination.sizes] or None if options.contamination else None,
         **as_options(config, "models", "choice", "tokens"),
         **as_options(config.sampling, ""),
@@ -109,8 +107,8 @@ def _options(
         "template": public_name(config.template),
         "tokenizer": public_name(models.count_tokens.name),
     }
-    if chosen["revision"] is None and COMMIT.fullmatch(first["fingerprint"]):
-        chosen["revision"] = first["fingerprint"]
+    if chosen["revision"] is None and COMMIT.fullmatch(read["fingerprint"]):
+        chosen["revision"] = read["fingerprint"]
     if config.judge is not None and models.judges is not None:
         chosen["judge"] = public_name(models.judges.chat.model)
     if config.filters.decisions is not None:
@@ -123,12 +121,10 @@ def _content(
 ) -> dict[str, Any]:
     """What the manifest and the card say of a run."""
     contamination = options.contamination
-    first, *mixed_in = [entry | {"name": public_name(entry["name"])} for entry in summary.inputs]
     by = without_groups(config) if summary.untrusted else config
     judge = models.judges.chat.model if models.judges and config.asks_judge else None
     return {
-        "input": first,
-        "mixed_in": mixed_in,
+        "input": summary.input | {"name": public_name(summary.input["name"])},
         "decontaminated": contamination
         and {"by": contamination.as_rows(), "fingerprint": contamination.fingerprint},
         "summarizer": {name: getattr(models.summarizer, name) for name in ("name", "fingerprint")},
@@ -206,20 +202,12 @@ def _card(
 
 
 def _terms(summary: RunSummary, license: str | None, language: str | None) -> Terms:
-    """Licences and languages of the texts: as they were given, else as the inputs' cards say.
-
-    One input without a licence leaves the licence of the whole unknown.
-    """
-    licences, languages, datasets = (
-        dict.fromkeys(name for entry in summary.inputs for name in entry[kind])
-        for kind in ("license", "language", "datasets")
-    )
-    if not all(entry["license"] for entry in summary.inputs):
-        licences = {}
+    """Licence and language of the texts: as they were given, else as the input's card says."""
+    read = summary.input
     return Terms(
-        (license,) if license else tuple(licences),
-        (language,) if language else tuple(languages),
-        tuple(datasets),
+        (license,) if license else read["license"],
+        (language,) if language else read["language"],
+        read["datasets"],
     )
 
 

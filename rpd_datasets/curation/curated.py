@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -138,8 +137,6 @@ def curate_dataset(
     config: CurationConfig | None = None,
     *,
     spec: InputSpec | None = None,
-    mixed: Sequence[tuple[Any, int]] = (),
-    mixed_spec: InputSpec | None = None,
     **options: Any,
 ) -> Curated:
     """Curate an input into a folder with data, training rows, card, manifest, lists and figures.
@@ -153,8 +150,6 @@ def curate_dataset(
         output (`str` or `Path`): The folder to make.
         config ([`CurationConfig`], *optional*): What is chosen and how.
         spec ([`InputSpec`], *optional*): How the input is read.
-        mixed (`Sequence[tuple]`): Further inputs, each with the number of problems chosen from it;
-            they are ranked by themselves, and read by `mixed_spec` if that is set.
         options: Fields of [`RunOptions`], e.g. `license="mit"`: how the run goes about it.
 
     Raises:
@@ -174,25 +169,20 @@ def curate_dataset(
     present = getattr(source, "column_names", None) or ()
     if FINGERPRINT in present:
         source = source.remove_columns(sorted(made_columns(config).intersection(present)))
-    sources = [(source, spec, config.num_problems)]
-    sources += [(rows, mixed_spec or spec, number) for rows, number in mixed]
-    files = (config.template, config.filters.decisions, run.evidence, spec.prompts)
-    run = replace(run, reads=(*run.reads, *(rows for rows, *_ in sources), *files))
+    files = (source, config.template, config.filters.decisions, run.evidence, spec.prompts)
+    run = replace(run, reads=(*run.reads, *files))
     if run.models is None:
         # Whoever brings models has looked before loading them.
         check_folder(Path(output), run.overwrite, run.reads, config.store)
         check_models(config)
-        for rows, layout, _ in sources:
-            check_input(rows, layout, config, name=run.name)
-    models, specs = run.models or load_models(config), [layout for _, layout, _ in sources]
-    origin: dict[str, Any] = {"name": run.name, "contamination": run.contamination}
-    opener = partial(open_source, **origin, on_read=run.on_read)
-    inputs = [(partial(opener, rows, layout), number) for rows, layout, number in sources]
-    describe = partial(described, config=config, models=models, options=run, specs=specs)
+        check_input(source, spec, config, name=run.name)
+    models = run.models or load_models(config)
+    opener = partial(open_source, source, spec, name=run.name, contamination=run.contamination)
+    describe = partial(described, config=config, models=models, options=run, spec=spec)
     # Behind a link to a folder, that folder is written.
     folder = Path(output).resolve() if Path(output).is_symlink() else Path(output)
     try:
-        summary = curate_folder(inputs, folder, config, models, describe, options=run)
+        summary = curate_folder(opener, folder, config, models, describe, options=run)
     finally:
         models.answers.close()
     return Curated(Path(output), summary)
@@ -238,8 +228,7 @@ def check_input(
         if odd and set(marks_of(problem, filters.correct_column) or ()) == {None}:
             raise InputError(f"{odd}.")
         # What it keeps is of no interest: a missing column or file of decisions is an error.
-        looked_at = replace(filters, student=None)
-        filter_problem(problem, looked_at, token_counter("estimate"), unsound=lambda _: None)
+        filter_problem(problem, replace(filters, student=None), token_counter("estimate"))
         quality_of(problem, config.quality_column)
 
 

@@ -1,8 +1,7 @@
 """What scoring and choosing would ask of chat models, counted without sending anything.
 
 Problems are scored as in a run, by chat models that answer from the store alone: a request that is
-not in it is counted, and given a reply that lets the run go on. `rpd plan` does this for a whole
-input, and a run whose budget is spent for what is left of it.
+not in it is counted, and given a reply that lets the run go on.
 """
 
 from __future__ import annotations
@@ -157,16 +156,6 @@ class DryRun:
             numbers["cost"] = requests.cost(prompt.total(), new_tokens)
             numbers["cost_at_most"] = requests.cost(sent_at_most, at_most)
         return numbers
-
-    def line(self) -> str:
-        """What is missing and what it would cost, in words."""
-        numbers = self.numbers()
-        cost = f", {numbers['cost']:,.2f} at the same prices" if "cost" in numbers else ""
-        return (
-            "{problems:,} problems with {solutions:,} solutions are missing: about "
-            "{requests_missing:,} requests with {prompt_tokens:,} prompt and "
-            "{reply_tokens_assumed:,} new tokens"
-        ).format(**numbers) + cost
 
     def note(self, kind: str, request: ChatRequest) -> None:
         """Count a request that would be sent."""

@@ -35,7 +35,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.folder import Journal, journal_key, seen_columns
 from rpd_datasets.curation.forecast import processes_that_fit, runs_on_cores
 from rpd_datasets.curation.models import Models, default_store, load_models
-from rpd_datasets.curation.scoring import Scored, score_all, scoring_fingerprint
+from rpd_datasets.curation.scoring import score_all, scoring_fingerprint
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import (
@@ -104,20 +104,19 @@ def score_in_shards(
     journal: Journal,
     folder: Path,
     engine: Engine,
-    on_problem: Callable[[Scored], None] = lambda _: None,
+    advance: Callable[[], None] = lambda: None,
 ) -> None:
     """Fill the journal: let an engine score all problems that are not in it, in `folder`.
 
-    `on_problem` is called for each problem, those in the journal included.
+    `advance` is called for each problem, those in the journal included.
     """
 
     def missing() -> Iterator[Problem]:
         for problem in problems:
-            scored = journal.find(problem)
-            if scored is None:
+            if journal.find(problem) is None:
                 yield problem
             else:
-                on_problem(scored)
+                advance()
 
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
     folder.mkdir()
@@ -130,7 +129,7 @@ def score_in_shards(
                 raise RPDError(scored["error"])
             for key, record in scored["records"]:
                 journal.put(key, record)
-                on_problem(Scored.from_record(record))
+                advance()
     shutil.rmtree(folder)
 
 

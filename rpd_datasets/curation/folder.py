@@ -8,7 +8,6 @@ of a problem and the options that decide its scores, never by position.
 from __future__ import annotations
 
 import json
-import logging
 import pickle
 import shutil
 import sqlite3
@@ -26,13 +25,11 @@ from rpd_datasets.destination import check_output
 from rpd_datasets.filters.answer_checks import answer_column, mark_column
 from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.raw_rows import encode_values
-from rpd_datasets.problem import Problem
+from rpd_datasets.problem import Problem, Rejected
 from rpd_datasets.publish.publishable import NEEDED, REPLACED
-from rpd_datasets.rejects import Rejected
-from rpd_metric.errors import OutputError, RPDError
+from rpd_metric.errors import OutputError
 from rpd_metric.reasons import Reason
 
-logger = logging.getLogger(__name__)
 PARTIAL = (
     *("lock", "journal.sqlite*", "rejects-*.jsonl"),
     *("result/*", "replaced/*", "scratch/*", "shards/*"),
@@ -152,12 +149,6 @@ def partial_folder(output: Path, check: Callable[[], None]) -> Iterator[Path]:
         with FileLock(partial / "lock", timeout=0):
             yield partial
         shutil.rmtree(partial, ignore_errors=True)
-    except RPDError:
-        logger.warning(
-            "%s keeps the scores for another run to the same output; delete it if there is none",
-            partial,
-        )
-        raise
     except Timeout:
         raise OutputError(f"another run is writing to {output}; wait for it or stop it") from None
     except sqlite3.OperationalError as error:

@@ -16,7 +16,7 @@ import numpy as np
 
 from rpd_datasets.account import FEW, NO, YES
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
-from rpd_datasets.curation.summary import Both, RunSummary, Source, measured_by
+from rpd_datasets.curation.summary import Both, ReplySource, RunSummary, measured_by
 from rpd_datasets.filters.answer_checks import (
     CHECKS,
     UNCHECKED,
@@ -64,7 +64,7 @@ def counts(summary: RunSummary) -> dict[str, int]:
         if unit == "problem" and stage not in ("read", "group")
     ]
     return {
-        "rows_read": sum(entry["rows_read"] for entry in summary.inputs),
+        "rows_read": summary.input["rows_read"],
         "problems_read": len(scores) + summary.drops["filter", Reason.CONTAMINATED, "problem"],
         "solutions_read": sum(score.num_solutions for score in scores),
         "solutions_usable": sum(score.num_usable for score in scores),
@@ -96,7 +96,7 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
     left_out: dict[str, Counter[str]] = {"problem": Counter(), "solution": Counter()}
     for (_, reason, unit), count in sorted(summary.drops.items()):
         left_out[unit][reason] += count
-    asked_for = {"problems": sum(source["problems_wanted"] for source in summary.inputs)}
+    asked_for = {"problems": summary.input["problems_wanted"]}
     if config.num_samples is not None:
         asked_for["solutions"] = config.num_samples
     groups: dict[str, Any] = {
@@ -126,7 +126,6 @@ def outcome(summary: RunSummary, config: CurationConfig) -> dict[str, Any]:
         "replies": {"from": sources_line(summary.served)},
         "differs_from_most_frequent": _shares(summary, "dissenting", "answered"),
         "admits_a_mistake": _shares(summary, "floundering", "solutions"),
-        "soundness": dict(sorted(summary.soundness.items())),
         "asked_for": asked_for,
         "problems_left_out": dict(left_out["problem"]),
         "solutions_left_out": dict(left_out["solution"]),
@@ -198,7 +197,7 @@ def better_than_random(both: Sequence[Both], measure: str, why_not: str = "") ->
 def warnings(groups: Mapping[str, Any], summary: RunSummary, config: CurationConfig) -> list[str]:
     """What a reader of the output must know before using it."""
     # Not more than there are: the default number asks for no more.
-    most = sum(min(item["problems_wanted"], item["problems_read"]) for item in summary.inputs)
+    most = min(summary.input["problems_wanted"], summary.input["problems_read"])
     aims = {**groups["asked_for"], "problems": most}
     wrong = _shares(summary, "wrong", *CHECKS)
     others = other_sources(summary.served)
@@ -340,7 +339,7 @@ def _median(values: Sequence[float | None]) -> float | None:
     return round(float(median(known)), 5) if known else None
 
 
-def sources_line(served: Mapping[Source, int]) -> str:
+def sources_line(served: Mapping[ReplySource, int]) -> str:
     """The models, versions and hosts that answered, with the number of replies of each.
 
     >>> sources_line({("m", "m-2", "fp_1", "10.0.0.7"): 24})
@@ -353,7 +352,7 @@ def sources_line(served: Mapping[Source, int]) -> str:
     return "; ".join(f"{words} ({times:,})" for words, times in sorted(shown.items()))
 
 
-def other_sources(served: Mapping[Source, int]) -> str | None:
+def other_sources(served: Mapping[ReplySource, int]) -> str | None:
     """A warning if another model answered than was asked, or several did."""
     warnings = []
     for named in sorted({source[0] for source in served}):

@@ -1,8 +1,8 @@
 """From an input to a curated folder: resumable, atomic, in bounded memory.
 
 A run scores every problem once (journalled as it goes), ranks the scores, reads the input a second
-time for the chosen problems only, and writes them. Several inputs can be mixed: each is scored and
-ranked by itself. Everything is built in `<output>.partial` and moved into place at the end.
+time for the chosen problems only, and writes them. Everything is built in `<output>.partial` and
+moved into place at the end.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.config import GROUPS, CurationConfig, distance_of
-from rpd_datasets.curation.dry_run import ASSUMED_REPLY_TOKENS, DryRun
 from rpd_datasets.curation.engines import Engine, score_in_shards
 from rpd_datasets.curation.folder import Journal, check_folder, partial_folder, reject_to
 from rpd_datasets.curation.models import Models
@@ -39,11 +38,10 @@ from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.source import IN_MEMORY, Source
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.options import documented, hidden, option
-from rpd_datasets.problem import Problem, strategy_labels
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected, strategy_labels
 from rpd_datasets.selection.budget import shares
 from rpd_datasets.selection.problems import draw_lot, rank
-from rpd_metric.distance.trust import ReaderTrust, scores_by_groups
+from rpd_metric.distance.trust import scores_by_groups
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.failures import BudgetSpent
@@ -54,8 +52,17 @@ REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 OpenSource = Callable[..., Source]  # given `scratch`, a folder, and `on_reject`
 
 
-def _nothing(*_: object) -> None:
-    """The default callback: it does nothing."""
+class Quiet:
+    """Shows nothing of a run's progress; what shows it has these methods."""
+
+    def stage(self, name: str) -> None:
+        """The run begins this stage."""
+
+    def expect(self, total: int) -> None:
+        """So many problems will be scored."""
+
+    def advance(self) -> None:
+        """One more problem was scored."""
 
 
 @documented
@@ -88,17 +95,11 @@ class RunOptions:
     contamination: Contamination | None = hidden(None, "problems of benchmarks, to be left out")
     reads: Sequence[Any] = hidden((), "further files of the run; an output with them is refused")
     max_in_flight: int = hidden(MAX_IN_FLIGHT, "problems worked on at once")
-    on_total: Callable[[int], None] = hidden(_nothing, "called with how many there are, once known")
-    on_problem: Callable[[Scored], None] = hidden(_nothing, "called after each problem")
-    on_stage: Callable[[str], None] = hidden(_nothing, "called with each later stage's name")
-    on_read: Callable[[int], None] = hidden(_nothing, "called with the rows read, in each pass")
-    on_chosen: Callable[[Problem, Scored, list[int]], None] = hidden(
-        _nothing, "called for each chosen problem, best first, with its chosen indices"
-    )
+    progress: Quiet = hidden(Quiet(), "is told each stage, and each problem that was scored")
 
 
 def curate_folder(
-    inputs: Sequence[tuple[OpenSource, int]],
+    open_source: OpenSource,
     output: Path,
     config: CurationConfig,
     models: Models,
@@ -106,22 +107,15 @@ def curate_folder(
     *,
     options: RunOptions | None = None,
 ) -> RunSummary:
-    """Curate inputs into a folder that `load_dataset` reads.
+    """Curate an input into a folder that `load_dataset` reads.
 
     Args:
-        inputs (`Sequence[tuple]`): For each what opens it, given a scratch folder and where rejects
-            go, and how many problems are chosen from it.
+        open_source (`Callable`): Opens the input, given a scratch folder and where rejects go.
         describe (`Callable`): Makes the files beside the data (card, manifest, figures) from the
             summary, by name.
         output, config, models, options: See [`~rpd_datasets.curate_dataset`].
     """
     options = options or RunOptions()
-    if len(inputs) > 1 and config.num_samples is not None:
-        raise InputError(
-            "{num_samples} is spent over one input: put several into one folder, or mix with "
-            "{num_problems} and {num_solutions}",
-            option=("num_samples", "num_problems", "num_solutions"),
-        )
     check = partial(check_folder, output, options.overwrite, options.reads, config.store)
     with partial_folder(output, check) as folder, ExitStack() as stack:
         fingerprint = scoring_fingerprint(config, models)
@@ -143,16 +137,10 @@ def curate_folder(
             reject_to(stack.enter_context((folder / name).open("wb")), summary.drops)
             for name in REJECTS
         )
-        work = _Run(config, models, options, journal, summary, reject)
-        for open_source, num_problems in inputs:
-            source = open_source(scratch=folder / "scratch", on_reject=read_rejects)
-            work.take_in(source, num_problems, folder / "shards")
-        if work.undone is not None:
-            raise BudgetSpent(
-                f"the budget is spent: {models.flows[0].spending.summary()}. {work.undone.line()}. "
-                "Replies so far are kept: run the same command with a larger budget to continue"
-            )
-        options.on_stage("Writing")
+        source = open_source(scratch=folder / "scratch", on_reject=read_rejects)
+        work = _Run(source, config, models, options, journal, summary, reject)
+        work.score_and_choose(folder / "shards")
+        options.progress.stage("Writing")
         if not summary.chosen:
             raise InputError(
                 "the judge gave no usable choice of solutions for any problem: "
@@ -181,6 +169,7 @@ def curate_folder(
 class _Run:
     """What the stages of a run share. Lists beside `summary.scores` are as long as that."""
 
+    source: Source
     config: CurationConfig
     models: Models
     options: RunOptions
@@ -197,54 +186,53 @@ class _Run:
         self.offers = dict[str, list[tuple[str, list[float]]]]()
         self.by = self.config  # what ranks and chooses, once it is known whether groups may
         self.shares: dict[int, int] = {}  # of the budget, by index into the scores
-        self.undone: DryRun | None = None  # what is left once the money is spent
+        self.spent = False  # the budget: what is in flight is waited for, nothing else is sent
 
-    def take_in(self, source: Source, num_problems: int, shards: Path) -> None:
-        """Score an input, and choose from it."""
-        before = len(self.summary.scores)
-        if before:
-            self.options.on_stage("Scoring problems")
-        engine = self.options.engine
+    def score_and_choose(self, shards: Path) -> None:
+        """Score all problems, and choose."""
+        source, progress, engine = self.source, self.options.progress, self.options.engine
         if engine is not None and not engine.suits(source):
             engine = None
         if engine is not None:
             if engine.num_proc is not None:
                 stage = f"Scoring problems on {engine.num_proc} processes (--num-proc 1 keeps one)"
-                self.options.on_stage(stage)
+                progress.stage(stage)
                 if source.num_problems is not None:
-                    self.options.on_total(source.num_problems)
-            score_in_shards(source, self.journal, shards, engine, self.options.on_problem)
-        run(self.score_all(source, scored_already=engine is not None))
-        self.options.on_stage("Choosing")
+                    progress.expect(source.num_problems)
+            score_in_shards(source, self.journal, shards, engine, progress.advance)
+        run(self.score_all(scored_already=engine is not None))
+        self._stop_if_spent()
+        progress.stage("Choosing")
         rows_read = source.rows_read  # the next pass ends with the last chosen problem
-        if self.undone:
-            return  # nothing will be written: only what is missing is still to be counted
-        indices = range(before, len(self.summary.scores))
-        trust = ReaderTrust.of(self.summary.scores[index].groups_auroc for index in indices)
-        self.by = self.config
-        if self.config.asks_groups and not trust.earned:
+        if self.config.asks_groups and not self.summary.trust.earned:
             self.by = without_groups(self.config)
-            self.summary.untrusted.append(source.name)
-        order = self.order(indices, source.name)
-        chosen = self.choose_all(source, order, num_problems)
-        self.summary.chosen += chosen
-        self.summary.inputs.append(
-            {
-                "name": source.name,
-                "layout": source.layout,
-                "fingerprint": source.fingerprint(),
-                "rows_read": rows_read,
-                "problems_read": len(self.summary.scores) - before,
-                # A budget does not say how many; it has a solution for each that it reaches.
-                "problems_wanted": num_problems if not self.shares else len(order),
-                "problems_chosen": len(chosen),
-                "columns": asdict(source.columns),  # as they were found
-                **asdict(source.terms),
-            }
-        )
+            self.summary.untrusted = True
+        order = self.order()
+        self.summary.chosen = self.choose_all(order)
+        self.summary.input = {
+            "name": source.name,
+            "layout": source.layout,
+            "fingerprint": source.fingerprint(),
+            "rows_read": rows_read,
+            "problems_read": len(self.summary.scores),
+            # A budget does not say how many; it has a solution for each that it reaches.
+            "problems_wanted": len(order) if self.shares else self.config.num_problems,
+            "problems_chosen": len(self.summary.chosen),
+            "columns": asdict(source.columns),  # as they were found
+            **asdict(source.terms),
+        }
 
-    async def score_all(self, source: Source, *, scored_already: bool) -> None:
-        """Score every problem of an input, in its order; or find what an engine scored."""
+    def _stop_if_spent(self) -> None:
+        if self.spent:
+            raise BudgetSpent(
+                f"the budget is spent: {self.models.flows[0].spending.summary()}. Replies so far "
+                "are kept: rpd plan counts what is missing, and the same command with a larger "
+                "budget continues"
+            )
+
+    async def score_all(self, *, scored_already: bool) -> None:
+        """Score every problem of the input, in its order; or find what an engine scored."""
+        source = self.source
 
         async def work(problem: Problem) -> tuple[Problem, Scored | None]:
             scored = self.journal.find(problem, failed=scored_already)
@@ -252,10 +240,12 @@ class _Run:
                 return problem, scored
             if scored_already:
                 raise InputError(f"{source.name} changed while it was read; run it again")
+            if self.spent:
+                return problem, None
             try:
                 scored = await score_problem(problem, self.config, self.models)
             except BudgetSpent:
-                await self.leave_undone(problem)
+                self.spent = True
                 return problem, None
             self.journal.put(self.journal.key(problem), scored.as_record())
             return problem, scored
@@ -264,7 +254,7 @@ class _Run:
         async with aclosing(run_bounded(source, work, max_in_flight=most)) as results:
             async for problem, scored in results:
                 if source.num_problems is not None:
-                    self.options.on_total(source.num_problems)
+                    self.options.progress.expect(source.num_problems)
                 if scored is None:
                     continue
                 self.keys.append(self.journal.key(problem))
@@ -280,23 +270,12 @@ class _Run:
                         offers = self.offers.setdefault(config.solutions, [])
                         offers.append((problem.problem, gains))
                 if not scored_already:
-                    self.options.on_problem(scored)
+                    self.options.progress.advance()
 
-    async def leave_undone(self, problem: Problem) -> None:
-        """Count what a problem lacks for which the budget was spent."""
-        if self.undone is None:
-            flows = self.models.flows
-            replies = sum(flow.stats.done for flow in flows)
-            tokens = sum(flow.stats.completion_tokens for flow in flows)
-            # As long as the replies of this run are, on average.
-            length = round(tokens / replies) if replies and tokens else ASSUMED_REPLY_TOKENS
-            self.undone = DryRun(self.config, self.models, flows[0].store, reply_tokens=length)
-        await self.undone.count(problem)
-
-    def order(self, indices: Sequence[int], name: str) -> list[int]:
-        """The problems of one input that can be chosen, those to be chosen first in front."""
+    def order(self) -> list[int]:
+        """The problems that can be chosen, those to be chosen first in front."""
         config, scores = self.by, self.summary.scores
-        eligible = [index for index in indices if self.can_be_chosen[index]]
+        eligible = [index for index, can_be in enumerate(self.can_be_chosen) if can_be]
         if config.num_samples is not None:
             offers = self.offers.get(config.solutions, [])
             self.shares = shares(offers, config.num_samples, config.seed)
@@ -308,33 +287,31 @@ class _Run:
             unfit = unfit_summarizer(self.summary)
             advice = unfit or "Lower {num_solutions} or loosen the filters"
             raise InputError(
-                f"no problem of {name} {called}has {needed_solutions(config)} usable solutions "
-                f"to choose from; left out: {self.summary.left_out()}. {advice}",
+                f"no problem of {self.source.name} {called}has {needed_solutions(config)} usable "
+                f"solutions to choose from; left out: {self.summary.left_out()}. {advice}",
                 option=() if unfit else "num_solutions",
             )
         if config.problem_distance is None:
             return sorted(eligible, key=self.lots.__getitem__)
-        values = [scores[index].problem_score for index in indices]
+        values = [score.problem_score for score in scores]
         if config.problems == GROUPS:
-            numbers = [scores[index].strategies for index in indices]
-            aurocs = [scores[index].groups_auroc for index in indices]
+            numbers = [score.strategies for score in scores]
+            aurocs = [score.groups_auroc for score in scores]
             values = scores_by_groups(numbers, aurocs, values)
-        value_of = dict(zip(indices, values, strict=True))
-        return [eligible[at] for at in rank([value_of[index] for index in eligible])]
+        return [eligible[at] for at in rank([values[index] for index in eligible])]
 
-    def choose_all(self, source: Source, order: Sequence[int], num_problems: int) -> list[int]:
+    def choose_all(self, order: Sequence[int]) -> list[int]:
         """Choose the solutions of the first problems in `order`, and return those problems.
 
         Only a judge can fail to; the next problem then takes the place.
         """
         waiting, chosen = deque(order), list[int]()
-        while waiting and len(chosen) < num_problems:
-            size = min(len(waiting), num_problems - len(chosen))
+        while waiting and len(chosen) < self.config.num_problems:
+            size = min(len(waiting), self.config.num_problems - len(chosen))
             batch = [waiting.popleft() for _ in range(size)]
-            self._spill(source, batch)
+            self._spill(batch)
             verdicts = run(self._choose(batch))
-            if self.undone:
-                return []
+            self._stop_if_spent()
             for index, verdict in zip(batch, verdicts, strict=True):
                 problem, scored = self.journal.spilled(index)
                 if verdict.value is None:
@@ -346,20 +323,19 @@ class _Run:
                 chosen.append(index)
                 labels = strategy_labels(problem.extra, len(problem.solutions))
                 self.summary.add_choice(scored, self.picks[index], self.config, labels)
-                self.options.on_chosen(problem, scored, self.picks[index])
         self.summary.num_lower += len(waiting)
         return chosen
 
-    def _spill(self, source: Source, batch: Sequence[int]) -> None:
+    def _spill(self, batch: Sequence[int]) -> None:
         """Read the input again for some of its problems."""
         places = {self.keys[index]: index for index in batch}
-        for problem in source:
+        for problem in self.source:
             place = places.pop(self.journal.key(problem), None)
             if place is not None:
                 self.journal.spill(place, problem)
             if not places:
                 return
-        raise InputError(f"{source.name} changed while it was read; run the command again")
+        raise InputError(f"{self.source.name} changed while it was read; run the command again")
 
     async def _choose(self, batch: Sequence[int]) -> list[Judgement[tuple[int, ...]]]:
         async def work(index: int) -> Judgement[tuple[int, ...]]:
@@ -368,7 +344,7 @@ class _Run:
             try:
                 return await choose(problem, scored, self.by, self.models, share)
             except BudgetSpent:
-                await self.leave_undone(problem)
+                self.spent = True
                 return Judgement(None)
 
         async with aclosing(run_bounded(batch, work, max_in_flight=MAX_IN_FLIGHT)) as results:

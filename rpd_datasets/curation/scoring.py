@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -21,14 +21,13 @@ import numpy.typing as npt
 
 from rpd_datasets.config import GROUPS, WITHIN_GROUPS, CurationConfig
 from rpd_datasets.curation.models import Models
-from rpd_datasets.filters.candidates import AnswerCheck, Verdict
+from rpd_datasets.filters.candidates import AnswerCheck, EndVerdict
 from rpd_datasets.filters.completeness import TAIL_TOKENS
 from rpd_datasets.filters.pipeline import Filtered, filter_problem
-from rpd_datasets.filters.soundness import argument_of, signs_of_floundering
+from rpd_datasets.filters.soundness import signs_of_floundering
 from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
-from rpd_datasets.rejects import Rejected
-from rpd_datasets.runs import actions_of
+from rpd_datasets.messages import actions_of
+from rpd_datasets.problem import UNNAMED, Problem, Rejected, strategy_labels
 from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
 from rpd_datasets.selection.solutions import quality_of, select_solutions, spending_order
 from rpd_datasets.tokens import text_tail
@@ -54,7 +53,7 @@ DIGITS = 5
 MAX_IN_FLIGHT = 32
 # Options that decide nothing of a problem: how many are chosen, and who works how fast.
 BESIDE = ("num_problems", "store", "requests", "device", "batch_size", "threads")
-JUDGES = ("completeness", "soundness", "problems", "solutions")
+JUDGES = ("completeness", "problems", "solutions")
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,6 @@ class Scored:
     # Whether it has the problem's most frequent answer; `None` where it names none.
     agrees: list[bool | None] = field(default_factory=list)
     floundering: list[bool] = field(default_factory=list)  # signs of a failed argument
-    soundness: list[str] = field(default_factory=list)  # what a judge made of its argument
     # By a chat model's groups, see `Grouping`; all empty where none was asked.
     strategies: list[int | None] = field(default_factory=list)
     strategy_names: list[str] = field(default_factory=list)
@@ -238,7 +236,6 @@ async def _score(
         unread=list(answers.unread),
         agrees=list(answers.agrees),
         floundering=[bool(signs_of_floundering(text)) for text in problem.solutions],
-        soundness=list(filtered.soundness),
         strategies=list(grouping.groups),
         strategy_names=list(grouping.names),
         ungrouped=grouping.reason or "",
@@ -266,74 +263,43 @@ async def score_all(
 async def _filtered(
     problem: Problem, config: CurationConfig, models: Models, answers: AnswerCheck
 ) -> Filtered:
-    """The filters, with a judge of endings and of arguments where the options want one.
+    """The filters, with a judge of endings where the options want one.
 
     They run once supposing that the judge finds no fault, which shows what it must be asked about,
-    and again with what it said. A solution without a verdict is never taken for a good one.
+    and again with what it said. A solution without a verdict is never taken for a complete one.
     """
     filters, count_tokens = config.filters, models.count_tokens
 
-    def run(unfinished: Verdict | None, unsound: Verdict = _fine, **changes: Any) -> Filtered:
+    def run(unfinished: EndVerdict | None, **changes: Any) -> Filtered:
         options = replace(filters, **changes)
-        return filter_problem(problem, options, count_tokens, answers, unfinished, unsound)
+        return filter_problem(problem, options, count_tokens, answers, unfinished)
 
-    unfinished: Verdict | None = None
+    unfinished: EndVerdict | None = None
     if config.completeness == "llm" and filters.require_complete:
         # Which ends would be looked at, supposing that all are fine? The rest need no request.
-        if_all_complete = run(_fine)
+        if_all_complete = run(lambda _: None)
         if not if_all_complete.remaining:
             return if_all_complete
-        with_copies = run(None, require_complete=False, drop_duplicates=False, near_duplicate=None)
+        with_copies = run(None, require_complete=False, drop_duplicates=False)
         lengths = {problem.solutions[i]: with_copies.num_tokens[i] for i in with_copies.remaining}
         ends = {
             text: text_tail(text, TAIL_TOKENS, count_tokens, length)
             for text, length in lengths.items()
         }
-        endings = await _each_once(models.required_judges().completeness.judge, ends.values())
-        verdicts_on_ends = {text: endings[end] for text, end in ends.items()}
-        unfinished = partial(_why, verdicts_on_ends, "completeness", Reason.INCOMPLETE)
-
-    filtered = await models.in_thread(run, unfinished) if filters.student else run(unfinished)
-    if filters.soundness == "llm" and filtered.remaining:
-        judge = models.required_judges().soundness
-        arguments = await _each_once(
-            lambda text: judge.judge(problem.problem, argument_of(text)),
-            (problem.solutions[index] for index in filtered.remaining),
-        )
-        names = {True: "sound", False: "unsound", None: "no_verdict"}
-        verdicts = tuple(
-            names[arguments[text].value] if index in filtered.remaining else ""
-            for index, text in enumerate(problem.solutions)
-        )
-        unsound = partial(_why, arguments, "argument", Reason.UNSOUND)
-        filtered = replace(run(unfinished, unsound), soundness=verdicts)
-    return filtered
+        distinct = list(dict.fromkeys(ends.values()))
+        judge = models.required_judges().completeness.judge
+        endings = dict(zip(distinct, await asyncio.gather(*map(judge, distinct)), strict=True))
+        unfinished = partial(_by_judge, {text: endings[end] for text, end in ends.items()})
+    return await models.in_thread(run, unfinished) if filters.student else run(unfinished)
 
 
-def _fine(_: str) -> None:
-    """Every solution is."""
-
-
-def _why(
-    verdicts: Mapping[str, Judgement[bool]], subject: str, reason: Reason, text: str
-) -> tuple[str, str] | None:
-    """Why a solution goes by its verdict; one without a verdict goes, too."""
-    verdict = verdicts[text]
+def _by_judge(verdicts: Mapping[str, Judgement[bool]], text: str) -> tuple[str, str] | None:
+    """Why a solution goes by the verdict on its end; one without a verdict goes, too."""
+    verdict, reason = verdicts[text], Reason.INCOMPLETE
     if verdict.value is None:
-        return verdict.reason or Reason.NO_VERDICT, f"no verdict on its {subject}: {verdict.detail}"
-    if verdict.value:
-        return None
-    if reason == Reason.INCOMPLETE:
-        return reason, f"The solution was not finished: {reason}."
-    return reason, f"The judge: {verdict.detail or 'its argument has failed.'}"
-
-
-async def _each_once(
-    judge: Callable[[str], Awaitable[Judgement[bool]]], texts: Iterable[str]
-) -> dict[str, Judgement[bool]]:
-    """What a judge says of each text; equal ones are asked about once."""
-    distinct = list(dict.fromkeys(texts))
-    return dict(zip(distinct, await asyncio.gather(*map(judge, distinct)), strict=True))
+        detail = f"no verdict on its completeness: {verdict.detail}"
+        return verdict.reason or Reason.NO_VERDICT, detail
+    return None if verdict.value else (reason, f"The solution was not finished: {reason}.")
 
 
 def without_groups(config: CurationConfig) -> CurationConfig:

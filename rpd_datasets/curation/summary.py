@@ -27,7 +27,7 @@ EXAMPLES = 2
 REMEMBERED = 500_000
 
 # Who wrote replies: the model that was asked, the one that answered, its version and its host.
-Source = tuple[str, str, str, str]
+ReplySource = tuple[str, str, str, str]
 # What the chosen solutions of a problem have, and what as many drawn at random have on average.
 Both = tuple[float | None, float | None]
 
@@ -113,10 +113,10 @@ def evidence_of(
 class RunSummary:
     """What a run did; `drops` counts by `(stage, reason, "problem" | "solution")`."""
 
-    inputs: list[dict[str, Any]] = field(default_factory=list)  # as the manifest has them
+    input: dict[str, Any] = field(default_factory=dict)  # as the manifest has it
     drops: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     scores: list[ProblemScore] = field(default_factory=list)  # in the order of the input
-    chosen: list[int] = field(default_factory=list)  # indices into them, best first for each input
+    chosen: list[int] = field(default_factory=list)  # indices into them, best first
     choices: list[Choice] = field(default_factory=list)  # as long as `chosen`
     num_selected: int = 0  # solutions, over all chosen problems
     selected_tokens: list[int] = field(default_factory=list)  # the length of each
@@ -129,15 +129,14 @@ class RunSummary:
     chosen_known: Counter[str] = field(default_factory=Counter)  # the same of chosen solutions
     marked_by: Counter[str] = field(default_factory=Counter)  # "marks", "reference", "": problems
     unread: list[str] = field(default_factory=list)  # examples of answers that were not checked
-    soundness: Counter[str] = field(default_factory=Counter)  # what a judge made of solutions
     steps: Counter[str] = field(default_factory=Counter)  # summaries: asked, accepted, ...
     first_with: dict[int, int] = field(default_factory=dict)  # problem, by the hash of a step
     sharing: set[int] = field(default_factory=set)  # problems with a step of another problem
-    served: Counter[Source] = field(default_factory=Counter)  # replies by who answered
+    served: Counter[ReplySource] = field(default_factory=Counter)  # replies by who answered
     refused: list[str] = field(default_factory=list)  # what was wrong with the first of them
     sorted_problems: int = 0  # by a chat model, into strategies
     ungrouped: Counter[str] = field(default_factory=Counter)  # why others were not
-    untrusted: list[str] = field(default_factory=list)  # inputs that groups did not decide
+    untrusted: bool = False  # the reader: its groups did not decide
     names: Counter[str] = field(default_factory=Counter)  # strategies of chosen solutions
     labels: list[Labels] = field(default_factory=list)  # by problem, see `Scored.labels`
     marks: list[Sequence[bool | None]] = field(default_factory=list)  # of the same solutions
@@ -171,7 +170,6 @@ class RunSummary:
         self.marks.append(scored.marks or [None] * len(problem.solutions))
         self.candidates.update(tally(scored))
         self.unread += scored.unread[: EXAMPLES - len(self.unread)]
-        self.soundness.update(filter(None, scored.soundness))
         self.marked_by[scored.marked_by] += 1
         refused = [
             f"{reject.reason}: {reject.detail}"

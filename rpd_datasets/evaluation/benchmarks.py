@@ -18,7 +18,7 @@ from typing import Any
 
 from rpd_datasets.evaluation.livecodebench import read_problems
 from rpd_datasets.inputs.source import InputSpec, open_rows
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.grading.code import CodeTask, FunctionTask
 

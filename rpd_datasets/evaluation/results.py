@@ -24,8 +24,7 @@ from rpd_datasets.filters.answer_checks import AnswerChecker, marked_only
 from rpd_datasets.filters.completeness import REACHED_LIMIT
 from rpd_datasets.inputs.inspect_rows import JSON_LOG, InspectLog, scores_of
 from rpd_datasets.inputs.source import InputSpec, open_source
-from rpd_datasets.problem import Problem, strategy_labels
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected, strategy_labels
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import final_answer, tidy
 from rpd_metric.grading.score_scales import SHARES, ScoreScale, is_missing, score_scale

@@ -20,12 +20,12 @@ MARK_COLUMNS = ("correct", "correctness_math_verify", "is_correct")
 ANSWER_COLUMNS = ("reference_answer", "expected_answer", "final_answer", "ground_truth", "answer")
 
 AnswerRule = Literal["reference", "majority", "any"]
-Soundness = Literal["off", "rules", "llm"]
+Soundness = Literal["off", "rules"]
 
 Drops = Mapping[int, tuple[str, str]]
 """Dropped solutions by index: a reason to count, and a line for a person."""
 
-Verdict = Callable[[str], tuple[str, str] | None]
+EndVerdict = Callable[[str], tuple[str, str] | None]
 """A judge's reason to drop a solution, with a line for a person, or `None` to keep it."""
 
 
@@ -54,8 +54,7 @@ class Candidates:
     num_tokens: tuple[int, ...]  # of every solution
     count_tokens: TokenCounter
     answers: AnswerCheck
-    unfinished: Verdict | None = None  # a judge's verdicts on ends
-    unsound: Verdict | None = None  # and on arguments
+    unfinished: EndVerdict | None = None  # a judge's verdicts on ends
 
 
 @dataclass(frozen=True)
@@ -96,12 +95,6 @@ class FilterConfig:
     drop_duplicates: bool = option(
         True, "drop copies of an earlier solution; white space is ignored"
     )
-    near_duplicate: float | None = option(
-        None,
-        "drop solutions that share this much of their 5-word shingles with an earlier one, e.g. "
-        "0.9",
-        metavar="SHARE",
-    )
     only_correct: bool = option(
         False, "keep only solutions that marks or the reference answer show to be right"
     )
@@ -121,8 +114,8 @@ class FilterConfig:
     )
     soundness: Soundness = option(
         "off",
-        "drop solutions that admit a mistake, retract a result or fit values (rules), or whose "
-        "argument the judge rejects (llm); off only counts what the rules find",
+        "drop solutions that admit a mistake, retract a result or fit values (rules); off only "
+        "counts them",
     )
     answer_column: str | None = option(
         None,
@@ -169,13 +162,11 @@ class FilterConfig:
             raise InputError(
                 f"{{answer_pattern}} is not a regular expression: {error}", option="answer_pattern"
             ) from error
-        near, share = self.near_duplicate, self.student_share
-        for name, value, fits, bounds in (
-            ("near_duplicate", near, near is None or 0 < near <= 1, "(0, 1]"),
-            ("student_share", share, 0 <= share < 1, "[0, 1)"),
-        ):
-            if not fits:
-                raise InputError(f"{{{name}}} must be in {bounds}, got {value}", option=name)
+        if not 0 <= self.student_share < 1:
+            raise InputError(
+                f"{{student_share}} must be in [0, 1), got {self.student_share}",
+                option="student_share",
+            )
         if self.student is not None and chat_spec(self.student).kind not in ("hf", "vllm"):
             raise InputError(
                 "{student} reads the chances of tokens in this process; use hf:MODEL or "

@@ -18,11 +18,10 @@ from rpd_datasets.filters.candidates import (
     AnswerCheck,
     Candidates,
     Drops,
+    EndVerdict,
     FilterConfig,
-    Verdict,
 )
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_datasets.selection.decisions import REJECT, decided
 from rpd_datasets.tokens import TokenCounter
 from rpd_metric.errors import PluginError
@@ -40,8 +39,6 @@ class Filtered:
             dropped problem have its reason unless they have their own.
         details (`tuple[str, ...]`): A line for a person per solution, or `""`.
         problem_reason (`str`, *optional*): Why the whole problem goes.
-        soundness (`tuple[str, ...]`): A judge's verdict per solution: `"sound"`, `"unsound"`,
-            `"no_verdict"`, or `""` if not asked; empty without a judge.
     """
 
     remaining: tuple[int, ...]
@@ -50,7 +47,6 @@ class Filtered:
     num_tokens: tuple[int, ...]
     problem_reason: str | None = None
     problem_detail: str = ""
-    soundness: tuple[str, ...] = ()
 
     def rejects(self, problem: Problem) -> list[Rejected]:
         """One record per solution with a reason of its own, and one for the problem."""
@@ -69,16 +65,14 @@ def filter_problem(
     config: FilterConfig,
     count_tokens: TokenCounter,
     answers: AnswerCheck | None = None,
-    unfinished: Verdict | None = None,
-    unsound: Verdict | None = None,
+    unfinished: EndVerdict | None = None,
 ) -> Filtered:
     """Decide what is kept of a problem (App. C.1).
 
-    Unset, `answers` are the input's marks, and ends are judged by rules. `soundness="llm"` needs a
-    judge's verdicts on arguments, `unsound`.
+    Unset, `answers` are the input's marks, and ends are judged by rules.
 
     Raises:
-        InputError: `only_correct` lacks its column, or `soundness="llm"` its verdicts.
+        InputError: `only_correct` lacks its column.
 
     >>> from rpd_datasets.tokens import token_counter
     >>> problem = Problem("2 + 2?", ("So it is $4$.", "So it  is $4$.", "<think> We add two and"))
@@ -98,7 +92,7 @@ def filter_problem(
     answers = answers or marked_only(problem, config.correct_column)
     left = tuple(range(len(solutions)))
     drops: dict[int, tuple[str, str]] = {}
-    candidates = Candidates(problem, left, num_tokens, count_tokens, answers, unfinished, unsound)
+    candidates = Candidates(problem, left, num_tokens, count_tokens, answers, unfinished)
     for turned_on, drop in OURS:
         if turned_on(config):
             drops |= drop(replace(candidates, left=left), config)
@@ -133,36 +127,6 @@ def duplicates(candidates: Candidates, _: FilterConfig) -> Drops:
     return drops
 
 
-def near_duplicates(candidates: Candidates, config: FilterConfig) -> Drops:
-    """Leave out solutions whose shingles are this similar to those of an earlier one that stays."""
-    least = config.near_duplicate or 1
-    earlier: dict[int, frozenset[tuple[str, ...]]] = {}
-    drops = {}
-    for index in candidates.left:
-        mine = shingles(candidates.problem.solutions[index])
-        for other, theirs in earlier.items():
-            similarity = len(mine & theirs) / len(mine | theirs)
-            if similarity >= least:
-                shares = f"It shares {similarity:.0%} of its 5-word shingles with solution {other}."
-                drops[index] = (Reason.NEAR_DUPLICATE, shares)
-                break
-        else:
-            earlier[index] = mine
-    return drops
-
-
-def shingles(text: str, size: int = 5) -> frozenset[tuple[str, ...]]:
-    """All runs of `size` words of a text, without regard to case; a shorter text is one run.
-
-    >>> sorted(shingles("We add two and two.", size=4))
-    [('add', 'two', 'and', 'two.'), ('we', 'add', 'two', 'and')]
-    """
-    words = text.lower().split()
-    if len(words) <= size:
-        return frozenset([tuple(words)])
-    return frozenset(zip(*(words[start:] for start in range(size)), strict=False))
-
-
 def of_other_packages(candidates: Candidates, config: FilterConfig) -> Drops:
     """Apply filters of other packages, each to what the ones before it left."""
     drops: dict[int, tuple[str, str]] = {}
@@ -193,8 +157,6 @@ OURS: tuple[
     (lambda config: config.soundness == "rules", soundness.floundering),
     (lambda config: config.require_complete, completeness.unfinished),
     (lambda config: config.drop_duplicates, duplicates),
-    (lambda config: config.near_duplicate, near_duplicates),
     (lambda config: config.filters, of_other_packages),
     (lambda config: config.student, naturalness.unnatural),
-    (lambda config: config.soundness == "llm", soundness.unsound),
 )

@@ -1,9 +1,9 @@
-"""Solutions whose argument failed although they answer: found by rules, or by a judge.
+"""Solutions whose argument failed although they answer, found by rules.
 
 A right answer may follow a broken argument that admits a contradiction and states values that fit.
 Such solutions look different, so selecting for diversity selects them. The rules search for the
 words in which models admit failure (docs/curate.md), properly corrected mistakes included;
-`<think>` blocks are ignored. `curation` asks the judge last; its verdicts are only looked up here.
+`<think>` blocks are ignored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 
 from rpd_datasets.filters.candidates import Candidates, Drops
-from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason
 
 _WRONG = r"(?:mistake|error|miscalculation|misunderstanding|misinterpretation|inconsistency)"
@@ -87,15 +86,3 @@ def floundering(candidates: Candidates, _: object) -> Drops:
             name, words = signs[0]
             drops[index] = (Reason.FLOUNDERING, f"It shows {name}: {words!r}.")
     return drops
-
-
-def unsound(candidates: Candidates, _: object) -> Drops:
-    """Leave out solutions whose argument has failed by a judge."""
-    if candidates.unsound is None:
-        raise InputError(
-            'soundness="llm" asks a chat model about each solution: curate with rpd curate, '
-            "curate_dataset or rpd_curate, which do"
-        )
-    texts = candidates.problem.solutions
-    verdicts = {index: candidates.unsound(texts[index]) for index in candidates.left}
-    return {index: why for index, why in verdicts.items() if why is not None}

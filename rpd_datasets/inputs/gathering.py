@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rpd_datasets.inputs.raw_rows import decode_values, encode_values
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_metric.errors import OutputError, first_line
 
 SCHEMA = """

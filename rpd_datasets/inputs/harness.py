@@ -20,7 +20,7 @@ from typing import Any
 
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.messages import with_thoughts
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.grading.score_scales import ScoreScale, score_scales
 from rpd_metric.reasons import Reason
 

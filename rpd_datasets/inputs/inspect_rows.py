@@ -30,7 +30,7 @@ from rpd_datasets.messages import (
     messages_of,
     solution_text,
 )
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError, first_line, needs_extra
 from rpd_metric.grading.score_scales import ScoreScale, score_scales
 from rpd_metric.metrics.inspect_text import problem_text, solution_texts

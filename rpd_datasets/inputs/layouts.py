@@ -17,6 +17,7 @@ from typing import Any
 
 from rpd_datasets.inputs.raw_rows import ID_NAMES, PROMPT_NAMES, Row
 from rpd_datasets.messages import (
+    FOLDER,
     TRAJECTORIES,
     Message,
     Trajectory,
@@ -33,9 +34,7 @@ from rpd_datasets.messages import (
     with_thoughts,
 )
 from rpd_datasets.options import documented, option
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
-from rpd_datasets.runs import FOLDER
+from rpd_datasets.problem import Problem, Rejected
 from rpd_metric.errors import InputError, PluginError
 from rpd_metric.plugins import Registry, border
 from rpd_metric.reasons import Reason

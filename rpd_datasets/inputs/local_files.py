@@ -22,7 +22,7 @@ from rpd_datasets.inputs.harness import HARNESSES, read_harness
 from rpd_datasets.inputs.inspect_rows import JSON_LOG, read_inspect_log
 from rpd_datasets.inputs.raw_rows import BATCH_ROWS, Row, Terms
 from rpd_datasets.inputs.sessions import is_session, read_session
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError, first_line
 from rpd_metric.reasons import Reason
 

@@ -12,7 +12,7 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rpd_datasets.inputs.raw_rows import Row
-from rpd_datasets.messages import Message, is_environment, merged, messages_of, role_of
-from rpd_datasets.rejects import Rejected
-from rpd_datasets.runs import FOLDER
+from rpd_datasets.messages import FOLDER, Message, is_environment, merged, messages_of, role_of
+from rpd_datasets.problem import Rejected
 
 _CODEX = ("session_meta", "turn_context", "response_item", "event_msg")
 

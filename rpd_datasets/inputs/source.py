@@ -26,8 +26,7 @@ from rpd_datasets.inputs.local_files import LocalRows, file_kind
 from rpd_datasets.inputs.raw_rows import DatasetRows, Row, Terms, prompts_by_id, readable_rows
 from rpd_datasets.messages import with_common_prompt
 from rpd_datasets.options import documented, option
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_metric.errors import InputError, check_least
 from rpd_metric.reasons import Reason
 
@@ -85,8 +84,8 @@ class InputSpec:
 class Source:
     """Problems that can be read again and again in the same order; made by `open_source`.
 
-    `on_reject` receives each reject once, however often the source is read; `on_read` the number of
-    rows read so far. Problems in `contamination` are left out.
+    `on_reject` receives each reject once, however often the source is read. Problems in
+    `contamination` are left out.
 
     Attributes:
         there (`list[str]`): Every column of the first rows.
@@ -98,7 +97,6 @@ class Source:
     spec: InputSpec
     scratch: Path
     on_reject: Callable[[Rejected], None]
-    on_read: Callable[[int], None] = lambda _: None
     contamination: Contamination | None = None
     first_rows: int | None = None
 
@@ -194,7 +192,6 @@ class Source:
         rows = readable_rows(self.rows, self._prompts)
         for row in islice(rows, self.first_rows):
             self.rows_read += 1
-            self.on_read(self.rows_read)
             if isinstance(row, Rejected):
                 yield row
             elif all(str(row.values.get(name)) == str(value) for name, value in only):

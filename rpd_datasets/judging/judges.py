@@ -1,7 +1,6 @@
 """Language models as judges: is a solution finished, is a problem diverse, do two solutions differ?
 
     CompletenessJudge  the end of a solution: finished or not (App. C.1, stage 2)
-    SoundnessJudge     a whole solution: does its argument carry its answer (not in the paper)
     ProblemJudge       all solutions of a problem: one method or several (App. C.2: 58 % uniform)
     PairJudge          two solutions: the same method or not (App. D.1, Table 1's success rate)
     SetSelector        the M solutions that differ most as a set (App. D.2, LLM selection)
@@ -41,7 +40,6 @@ _RATING = re.compile(r"""["']?(?:(?:rating|class)["']?\s*[:=]?\s*)?["']?([12])["
 _ID = re.compile(r"(?:solution|answer|id|s)?[\s_#]*(\d{1,6})", re.I)
 # No answer is longer; a model in a loop can write thousands of numbers.
 _LONGEST_ANSWER = 2000
-_SHOWN_REASONS = 300
 
 Value = TypeVar("Value")
 Steps = Sequence[str]
@@ -53,7 +51,7 @@ class Judgement(Generic[Value]):
 
     value: Value | None
     reason: str | None = None  # a `Reason`, without a value
-    detail: str | None = None  # a line about it; the reasons that a judge of arguments gives
+    detail: str | None = None  # a line about it
 
 
 class PromptedModel:
@@ -96,21 +94,6 @@ class CompletenessJudge(PromptedModel):
     async def judge(self, tail: str) -> Judgement[bool]:
         """Whether the solution with this end was finished; the paper shows its last 500 tokens."""
         return await self._ask(_is_second, tail=_fenced("ending", tail))
-
-
-class SoundnessJudge(PromptedModel):
-    """Whether a solution's argument carries its answer, or the answer follows a failed one."""
-
-    prompt = "judge_sound"
-    placeholders = ("problem", "solution")
-
-    async def judge(self, problem: str, argument: str) -> Judgement[bool]:
-        """Whether the argument holds: a solution without what was thought before it."""
-        shown = {"problem": _fenced("problem", problem), "solution": _fenced("solution", argument)}
-        judgement = await self._ask(parse_reasoned, **shown)
-        if judgement.value is None:
-            return Judgement(None, judgement.reason, judgement.detail)
-        return Judgement(judgement.value[0] == 2, detail=judgement.value[1])
 
 
 class ProblemJudge(PromptedModel):
@@ -175,12 +158,11 @@ class SetSelector(PromptedModel):
 
 
 class CurationJudges:
-    """The judges that take part in curation, over one chat model: two filters and two choices."""
+    """The judges that take part in curation, over one chat model: a filter and two choices."""
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
         self.completeness = CompletenessJudge(chat)
-        self.soundness = SoundnessJudge(chat)
         self.problems = ProblemJudge(chat)
         self.solutions = SetSelector(chat)
 
@@ -239,14 +221,6 @@ def parse_rating(text: str) -> int:
     if match is None:
         raise ReplyError(Reason.BAD_VERDICT, f"the verdict is {_quoted(content)}, neither 1 nor 2")
     return int(match[1])
-
-
-def parse_reasoned(text: str) -> tuple[int, str]:
-    """Read a class, 1 or 2, and the reasons before it, on one line and shortened."""
-    rating = parse_rating(text)
-    before = text[: list(_ENVELOPE.finditer(text))[-1].start()]
-    answer = " ".join(before.rpartition("</think>")[2].rstrip("/\\$ \n").split())
-    return rating, answer if len(answer) <= _SHOWN_REASONS else answer[: _SHOWN_REASONS - 1] + "…"
 
 
 def parse_set(text: str, *, count: int, size: int) -> tuple[int, ...]:

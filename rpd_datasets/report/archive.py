@@ -20,10 +20,9 @@ import numpy as np
 
 from rpd_datasets.config import GROUPS, distance_of
 from rpd_datasets.filters.answer_checks import mark_column
-from rpd_datasets.messages import TRAJECTORIES
+from rpd_datasets.messages import TRAJECTORIES, parting
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Line
-from rpd_datasets.runs import parting
 from rpd_datasets.selection.problems import rank
 from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.measured import EvidenceTable

@@ -13,7 +13,7 @@ import numpy as np
 from parts.rows import write_rows
 from rpd_datasets.curation.parquet import column_types, write_table
 from rpd_datasets.options import MANIFEST_FORMAT
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.distance.core import mean_pairwise, none_for_nan, problem_score
 from rpd_metric.measure import step_matrices
 
@@ -104,7 +104,6 @@ def _manifest(scores, rows, options) -> dict[str, Any]:
     return {
         "format": MANIFEST_FORMAT,
         "input": {"name": "rows.jsonl", "layout": "grouped", "fingerprint": "f"},
-        "mixed_in": [],
         "used": {"summarizer": True, "embedder": True, "judge": False},
         "judge": None,
         "decontaminated": None,

@@ -14,7 +14,6 @@ from parts.kill_loop import summary
 
 KINDS = {
     "judge_complete": "check whether written solutions",
-    "judge_sound": "whether the argument of a written solution",
     "judge_problem": "decide whether there is more than one method",
     "judge_pair": "rate how far apart their methods are",
     "judge_select_set": "each one from every other one",
@@ -36,8 +35,6 @@ def judge_reply(body: dict[str, Any]) -> str:
     digest = hashlib.sha256(" ".join(shown).encode()).digest()
     if kind == "judge_complete":
         return f"It ends in an answer.\n//boxed{{{1 if digest[0] < 16 else 2}}}"
-    if kind == "judge_sound":
-        return f"The place is clear.\n//boxed{{{1 if digest[0] < 64 else 2}}}"
     if kind in ("judge_problem", "judge_pair"):
         return f"A word on both.\n//boxed{{{1 + digest[0] % 2}}}"
     count = len(re.findall(r"^Solution \d+:$", user, re.MULTILINE))

@@ -97,7 +97,6 @@ def test_a_folder_that_the_run_uses_is_not_replaced(curated, tmp_path, monkeypat
     for arguments in (
         (data,),
         (curated,),
-        (rows, "--mix", data),
         (rows, "--config", curated / "manifest.json"),
         (rows, "--store", curated / "replies.sqlite"),
     ):

@@ -73,7 +73,7 @@ require_complete: false
 drop_duplicates: false
 json: true
 only: {subject: algebra}
-mix: [one:2, two]
+filter: [one, two]
 decontaminate: [aime24, mine.jsonl]
 """
 
@@ -82,12 +82,12 @@ def test_options_come_from_a_yaml_file_and_typed_ones_win(tmp_path):
     file = tmp_path / "options.yaml"
     file.write_text(YAML)
     parser = command_line().commands["curate"]
-    typed = ["sample", "--num-problems", "2", "--require-complete", "--mix", "three"]
+    typed = ["sample", "--num-problems", "2", "--require-complete", "--filter", "three"]
     args = parser.parse_args(with_config(parser, [*typed, f"--config={file}"]))
     assert (args.input, args.output, args.num_problems) == ("sample", Path("out"), 2)
     assert (args.num_solutions, args.limit, args.seed, args.quality_weight) == (2, 5, 0, -0.5)
     assert (args.require_complete, args.drop_duplicates, args.json) == (True, False, True)
-    assert (args.only, args.mix) == (["subject=algebra"], ["three"])
+    assert (args.only, args.filter) == (["subject=algebra"], ["three"])
     assert args.decontaminate == ["aime24", "mine.jsonl"]
     assert parser.parse_args(with_config(parser, ["--config", str(file)])).input == "other.jsonl"
 
@@ -114,7 +114,7 @@ def test_what_a_file_gets_wrong_is_one_line(tmp_path, capsys, line, message):
 def made(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("manifest") / "first"
     options = ["--preset", "rpd-1p2s", "--num-problems", 3, "--min-solutions", 4, "--seed", 5]
-    options += ["--only", "subject=algebra", "--solutions", "strategy", "--near-duplicate", 0.9]
+    options += ["--only", "subject=algebra", "--solutions", "strategy", "--max-mean-tokens", 900]
     assert curate("sample", *options, "-o", folder) == 0
     return folder
 

@@ -10,8 +10,8 @@ from datasets import load_dataset
 
 from parts.rows import write_rows
 from rpd_datasets import CurationConfig, curate_dataset
+from rpd_datasets.messages import parting
 from rpd_datasets.problem import Problem
-from rpd_datasets.runs import parting
 from rpd_metric.steps.actions import actions
 
 TASK = "The test of add() fails. Repair it."

@@ -104,9 +104,9 @@ def test_a_link_to_a_folder_stays_a_link_and_its_folder_is_written(bare, tmp_pat
 def test_a_file_name_is_text_in_the_cards_tables(bare, tmp_path):
     name = "a|b <img src=x>\n`c` [d](e) *f* $g$.jsonl"
     write_rows(tmp_path / name, some_rows())
-    made = curate_dataset(bare, tmp_path / "out", CONFIG, mixed=[(tmp_path / name, 2)])
+    made = curate_dataset(tmp_path / name, tmp_path / "out", CONFIG)
     shown = r"a\|b \<img src=x> \`c\` [d\](e) \*f\* \$g\$.jsonl"
-    assert f"| Mixed in | {shown} (2 problems chosen, by themselves), read as" in made.card.text
+    assert f"| Input | {shown}, read as" in made.card.text
     rows = [line for line in made.card.text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
 

@@ -9,9 +9,10 @@ from parts.curate_rows import write_rows
 from parts.kill_loop import contents
 from parts.scripted import SentenceSteps, Stopped
 from rpd_datasets import CurationConfig, FilterConfig, curate_dataset, rpd_curate, select_samples
+from rpd_datasets.cli import main
 from rpd_datasets.curation.models import Models
 from rpd_datasets.tokens import token_counter
-from rpd_metric.errors import InputError, OutputError
+from rpd_metric.errors import OutputError
 from rpd_metric.models.kinds import load_embedder
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)
@@ -65,10 +66,13 @@ def test_overwrite_replaces_the_output_only_once_the_new_one_is_complete(rows, t
     assert len(curate(rows, tmp_path / "out", overwrite=True, num_problems=2).dataset) == 2
 
 
-def test_a_run_that_fails_says_what_it_leaves(rows, tmp_path, caplog):
-    with pytest.raises(InputError, match="no problem"):
-        curate(rows, tmp_path / "out", num_solutions=9)
-    assert caplog.messages[-1].startswith(f"{tmp_path / 'out.partial'} keeps the scores")
+def test_a_run_that_fails_says_what_it_leaves_and_a_report_leaves_nothing(rows, tmp_path, capsys):
+    for name, options in (("curate", ["--output", str(tmp_path / "out")]), ("report", [])):
+        assert main([name, str(rows), "--num-solutions", "9", *options]) == 1
+        error = capsys.readouterr().err
+        assert "no problem of" in error
+        assert (f"{tmp_path / 'out.partial'} keeps the scores" in error) == (name == "curate")
+        assert error.count(".partial") == (name == "curate")
 
 
 def test_a_second_run_to_the_same_output_is_refused(rows, tmp_path):
@@ -105,12 +109,6 @@ def test_a_budget_is_spent_over_all_problems_and_the_manifest_says_so(rows, tmp_
     }
     short = "solutions could be chosen"
     assert (short in " ".join(found["outcome"]["warnings"])) == (num_samples > usable)
-
-
-def test_a_budget_is_spent_over_one_input(rows, tmp_path):
-    config = CurationConfig(num_samples=5, filters=FILTERS)
-    with pytest.raises(InputError, match="over one input"):
-        curate_dataset(str(rows), tmp_path / "out", config, mixed=[(str(rows), 5)])
 
 
 def test_no_encoder_is_loaded_where_nothing_is_compared(rows, tmp_path, monkeypatch):

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from rpd_datasets.inputs.gathering import join_rows, read_gathered, read_info, write_scratch
 from rpd_datasets.inputs.raw_rows import decode_values, encode_values
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_metric.errors import InputError, OutputError
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.text() | st.binary() | st.decimals("-9", "9")

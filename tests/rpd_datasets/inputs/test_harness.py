@@ -27,7 +27,7 @@ from parts.rows import write_rows
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.inputs.source import open_source
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 
 RECORDED = Path(__file__).parent / "harness"
 LM_EVAL = RECORDED / "samples_sums.jsonl"

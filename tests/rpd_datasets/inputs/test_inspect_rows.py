@@ -15,7 +15,7 @@ from rpd_datasets.evaluation.reporting import report_text
 from rpd_datasets.evaluation.results import find_logs, read_results
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError
 
 inspect_ai: Any = pytest.importorskip("inspect_ai")

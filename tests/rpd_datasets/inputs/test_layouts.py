@@ -20,8 +20,7 @@ from rpd_datasets.inputs.layouts import (
 from rpd_datasets.inputs.raw_rows import Row
 from rpd_datasets.inputs.source import InputSpec, Source, open_source
 from rpd_datasets.inputs.understanding import Understood
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_metric.errors import InputError
 
 P = "What is 2 + 3?"

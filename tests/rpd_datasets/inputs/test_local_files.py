@@ -18,7 +18,7 @@ import pytest
 from parts.rows import write_rows
 from rpd_datasets.inputs.local_files import LocalRows
 from rpd_datasets.inputs.raw_rows import Row
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError
 
 ROWS = [{"problem": f"Problem {n}", "solutions": [f"{n}", f"It is {n}."]} for n in range(5)]

@@ -12,8 +12,7 @@ import pytest
 
 from parts.rows import write_rows
 from rpd_datasets.inputs.source import IN_MEMORY, InputSpec, Source, look_at_head, open_source
-from rpd_datasets.problem import Problem
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Problem, Rejected
 from rpd_metric.errors import InputError
 
 GROUPED = [

@@ -35,18 +35,20 @@ MOVER = """
 import json
 from huggingface_hub import HfApi
 from rpd_datasets import CurationConfig, curate_dataset
+from rpd_datasets.curation.run import Quiet
 
-moved = []
+class Mover(Quiet):
+    moved = False
 
-def move(_):
-    if not moved:
-        moved.append(HfApi().upload_file(
-            path_or_fileobj=b'{"problem": "Another?", "solutions": ["No."]}\\n',
-            path_in_repo="data/train.jsonl", repo_id="ada/moving", repo_type="dataset",
-        ))
+    def advance(self):
+        if not self.moved:
+            self.moved = HfApi().upload_file(
+                path_or_fileobj=b'{"problem": "Another?", "solutions": ["No."]}\\n',
+                path_in_repo="data/train.jsonl", repo_id="ada/moving", repo_type="dataset",
+            )
 
 config = CurationConfig(num_problems=3, num_solutions=2)
-curated = curate_dataset("ada/moving", "out", config, on_problem=move)
+curated = curate_dataset("ada/moving", "out", config, progress=Mover())
 print(json.dumps({
     "fingerprint": curated.manifest["input"]["fingerprint"],
     "problems": list(curated.dataset["problem"]),

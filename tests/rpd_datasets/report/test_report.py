@@ -17,7 +17,7 @@ from parts.browser import chromium, drawn, ready
 from parts.curated_folder import STEPS, a_row, change_manifest, write_folder
 from parts.rows import write_rows
 from rpd_datasets.cli import main
-from rpd_datasets.rejects import Rejected
+from rpd_datasets.problem import Rejected
 from rpd_datasets.report import read_curated, write_report
 from rpd_datasets.report.archive import LIMITS, archive
 from rpd_datasets.report.charts import draw_card_figures, palette
