@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -68,17 +69,17 @@ def test_a_shard_gives_back_its_problems_with_the_one_column_that_scoring_looks_
 
 def test_only_problems_that_the_journal_lacks_or_that_a_server_failed_are_cut(tmp_path):
     journal = journal_in(tmp_path, scoring_fingerprint(CONFIG, load_models(CONFIG)))
-    first, seen = Here(), []
+    first, count = Here(), itertools.count()
     problems = [problem(n) for n in range(6)]
 
     def run(engine: Here) -> None:
         folder = tmp_path / "shards"
-        score_in_shards(problems, journal, folder, Engine(engine, 2), seen.append)
+        score_in_shards(problems, journal, folder, Engine(engine, 2), count.__next__)
         assert not folder.exists()
 
     run(first)
     assert len(first.shards) == 3
-    assert len(seen) == 6
+    assert next(count) == 6
     key, known = journal.key(problems[3]), journal.find(problems[3])
     down = problems[3].rejected("steps", "model_error", "down", 0)
     journal.put(key, replace(known, rejects=[down]).as_record())
@@ -86,7 +87,7 @@ def test_only_problems_that_the_journal_lacks_or_that_a_server_failed_are_cut(tm
     run(again)
     assert len(again.shards) == 1
     assert journal.find(problems[3]) == known
-    assert len(seen) == 12
+    assert next(count) == 13
 
 
 def test_finished_shards_of_a_killed_run_are_taken_up_whatever_size_they_have_now(tmp_path):
