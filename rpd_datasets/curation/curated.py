@@ -12,7 +12,6 @@ curated.push_to_hub("me/diverse-math")
 
 from __future__ import annotations
 
-import html
 import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -20,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpd_datasets.account import better_line
-from rpd_datasets.commands import printable
 from rpd_datasets.config import CurationConfig, config_or_default
 from rpd_datasets.curation.card import described
 from rpd_datasets.curation.folder import check_folder
@@ -47,9 +45,6 @@ if TYPE_CHECKING:
 
     from rpd_datasets.report import WrittenReport
 
-# Problems that a notebook shows.
-EXAMPLES = 3
-
 
 @dataclass(frozen=True, repr=False)
 class Curated:
@@ -70,15 +65,6 @@ class Curated:
             f"\nBetter than random: {better_line(better)}"
             "\n.dataset, .sft, .card, .manifest; .report() shows, .push_to_hub(name) publishes it"
         )
-
-    def _repr_html_(self) -> str:
-        """The same in a notebook, with the first problems."""
-        title, *lines = map(html.escape, map(printable, repr(self).splitlines()))
-        rows = self.dataset.select(range(min(EXAMPLES, len(self.dataset))))
-        items = "".join(
-            f"<li dir=auto>{html.escape(printable(text))}</li>" for text in rows["problem"]
-        )
-        return f"<b>{title}</b><br>{'<br>'.join(lines)}<ol>{items}</ol>"
 
     @cached_property
     def dataset(self) -> Any:

@@ -27,10 +27,7 @@ from rpd_datasets.curation.scoring import (
     row_columns,
     score_problem,
 )
-from rpd_datasets.inputs.layouts import LAYOUTS, Columns, find_layout
-from rpd_datasets.inputs.raw_rows import PROMPT_NAMES, Row
 from rpd_datasets.judging.judges import Judgement
-from rpd_datasets.messages import with_common_prompt
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import submit
@@ -48,17 +45,15 @@ class _Worker:
         self.fingerprint = options_fingerprint(config)
         self.room = asyncio.Semaphore(MAX_IN_FLIGHT)
 
-    async def columns(self, row: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of a row: those of ours that it lacks, and what is found out."""
+    async def columns(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns that a row gets."""
         async with self.room:
-            columns = await self._curated({**row, **added})
-        return {**_renamed(row, columns), **added, **columns, FINGERPRINT: self.fingerprint}
+            columns = await self._curated({**row})
+        return {**_renamed(row, columns), **columns, FINGERPRINT: self.fingerprint}
 
-    async def batch(
-        self, rows: Sequence[Mapping[str, Any]], added: Sequence[Mapping[str, Any]]
-    ) -> dict[str, Any]:
+    async def batch(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The columns of a batch of rows."""
-        results = await asyncio.gather(*map(self.columns, rows, added))
+        results = await asyncio.gather(*map(self.columns, rows))
         return {name: [row[name] for row in results] for name in results[0]} if results else {}
 
     async def _curated(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -81,30 +76,6 @@ class _Worker:
         columns = row_columns(scored, selected, config) | {"choice_reason": choice.reason or ""}
         names = made_columns(config)
         return {name: value for name, value in columns.items() if name in names}
-
-
-def _in_our_columns(row: Mapping[str, Any], config: CurationConfig) -> dict[str, Any]:
-    """Problem and solutions of a row in another layout, and the marks that it holds otherwise."""
-    names = config.problem_column, config.solutions_column
-    if set(names) <= set(row):
-        return {}
-    try:
-        layout, columns = find_layout([row], "The row", Columns(*names))
-    except InputError as error:
-        raise InputError(
-            f"{error} In CurationConfig these columns are problem_column and solutions_column."
-        ) from error
-    if LAYOUTS[layout].one_each:
-        raise InputError(
-            "Each row holds one solution, and ds.map sees one row at a time: curate_dataset(rows, "
-            "folder) brings the rows of a problem together."
-        )
-    *_, last = LAYOUTS[layout].items(Row("", dict(row)), columns)
-    added: dict[str, Any] = {names[0]: None, names[1]: []}
-    if isinstance(last, Problem):
-        last = with_common_prompt(last)
-        added |= {**last.extra, names[0]: last.problem, names[1]: [*last.solutions]}
-    return {name: value for name, value in added.items() if name not in row}
 
 
 @functools.lru_cache(maxsize=4)
@@ -159,17 +130,23 @@ class RowCurator(functools.partial[Any]):
         config = config_or_default(config)
         if not isinstance(row, Mapping):
             raise InputError("rpd_curate takes whole rows; leave input_columns out of ds.map")
-        names = (config.problem_column, *PROMPT_NAMES, "conversations", "custom_id")
-        first = next((row[name] for name in names if name in row), None)
-        # A list of messages is one row; in a batch it is a list of lists.
-        batched = isinstance(first, list) and dict not in map(type, first)
-        records = zip(*row.values(), strict=True) if batched else [row.values()]
-        rows = [dict(zip(row, values, strict=True)) for values in records]
-        added = [_in_our_columns(values, config) for values in rows]
+        for name in (config.problem_column, config.solutions_column):
+            if name not in row:
+                raise InputError(
+                    f"the rows have no column {name!r}, only {', '.join(row)}. Name yours with "
+                    "problem_column and solutions_column of CurationConfig; curate_dataset(rows, "
+                    "folder) reads other layouts as well"
+                )
         # A forked process has the memory, but not the thread of the loop: it needs its own.
         worker = _worker(config, os.getpid())
-        work = worker.batch(rows, added) if batched else worker.columns(rows[0], added[0])
-        return CuratedRow(submit(work))
+        problems = row[config.problem_column]
+        # Messages are one row's, and no problem: a batch has texts.
+        if not isinstance(problems, list) or dict in map(type, problems):
+            return CuratedRow(submit(worker.columns(row)))
+        records = zip(*row.values(), strict=True)
+        return CuratedRow(
+            submit(worker.batch([dict(zip(row, each, strict=True)) for each in records]))
+        )
 
 
 rpd_curate = RowCurator(_coroutine_function)
@@ -186,8 +163,7 @@ Args:
         `fn_kwargs={"config": CurationConfig(...)}`.
 
 Returns:
-    `dict`: The new columns; of rows in another layout (docs/formats.md) also `problem` and
-        `solutions`, which `selected` refers to.
+    `dict`: The new columns.
 
     - `steps` (`list[list[str]]`): per solution;
     - `rpd_matrix` (`list[list[float]]`): RPD of each pair, null for solutions left out;
@@ -203,9 +179,8 @@ Returns:
     request is spent on it.
 
 Raises:
-    [`InputError`]: A column is missing, or each row holds one solution. A bad value in a row
-    raises nothing: the row gets a null score and its solutions the reason `"bad_row"` or
-    `"not_text"`.
+    [`InputError`]: A column is missing. A bad value in a row raises nothing: the row gets a null
+    score and its solutions the reason `"bad_row"` or `"not_text"`.
 
 Example:
 

@@ -31,7 +31,6 @@ from rpd_datasets.messages import (
     prompt_text,
     role_of,
     solution_text,
-    with_thoughts,
 )
 from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem, Rejected
@@ -39,7 +38,6 @@ from rpd_metric.errors import InputError, PluginError
 from rpd_metric.plugins import Registry, border
 from rpd_metric.reasons import Reason
 
-Values = dict[str, Any]
 # Ids of problems; `id` and `custom_id` are nearly always those of a row.
 PROBLEM_IDS = ("problem_id", "task_id", "question_id", "instance_id", "prompt_id")
 
@@ -298,40 +296,19 @@ def _check_unicode(what: str, value: Any, problem: str | None = None) -> None:
         raise _Unusable(Reason.NOT_UNICODE, detail, problem) from error
 
 
-def numbered_solutions(values: Values) -> Values:
-    """A row with a solution in each of several numbered columns, as DeepMath's.
+def numbered_items(row: Row, _: Columns) -> Iterator[Problem | Rejected]:
+    """Take apart a row with a solution in each of several numbered columns, as DeepMath's.
 
     >>> row = {"question": "2 + 2?", "r1_solution_1": "4.", "r1_solution_2": "Four.", "topic": "a"}
-    >>> numbered_solutions(row)
-    {'topic': 'a', 'problem': '2 + 2?', 'solutions': ['4.', 'Four.']}
+    >>> [problem] = numbered_items(Row("rows:1", row), Columns())
+    >>> problem.problem, problem.solutions, problem.extra
+    ('2 + 2?', ('4.', 'Four.'), {'topic': 'a'})
     """
-    names = sorted(name for name in values if name.startswith("r1_solution_"))
-    return {
-        **without(values, "question", *names),
-        "problem": values.get("question"),
-        "solutions": [values[name] for name in names if values[name] is not None],
-    }
-
-
-def s1k_solutions(values: Values) -> Values:
-    """A row of s1K or s1K-1.1: thoughts with their answers; grades ("Yes", "No") become marks."""
-    solutions, marks, turned = [], [], without(values, "question")
-    for model, ending in (("", "ies"), ("gemini_", "y"), ("deepseek_", "y")):
-        thoughts = turned.pop(f"{model}thinking_trajector{ending}", None)
-        attempt = turned.pop(f"{model}attempt", None)
-        if isinstance(thoughts, list):
-            thoughts = thoughts[0] if thoughts else None
-        if thoughts and attempt:
-            solutions.append(with_thoughts(thoughts, attempt))
-            graded = str(values.get(f"{model}grade")).strip().lower()
-            marks.append({"yes": True, "no": False}.get(graded))
-    turned |= {"problem": values.get("question"), "solutions": solutions}
-    return turned if set(marks) <= {None} else {**turned, "correct": marks}
-
-
-def _turned(turn: Callable[[Values], Values]) -> ReadRow:
-    """Read a row after it was turned into one whose columns are called as by default."""
-    return lambda row, _: grouped_items(replace(row, values=turn(row.values)), Columns())
+    names = sorted(name for name in row.values if name.startswith("r1_solution_"))
+    solutions = [row.values[name] for name in names if row.values[name] is not None]
+    values = without(row.values, "question", *names)
+    values |= {"problem": row.values.get("question"), "solutions": solutions}
+    yield from grouped_items(replace(row, values=values), Columns())
 
 
 LAYOUTS = Registry(
@@ -347,13 +324,8 @@ LAYOUTS = Registry(
         ),
         "deepmath": RowLayout(
             "a question and numbered solutions in each row, as DeepMath",
-            _turned(numbered_solutions),
+            numbered_items,
             told_by=("question", "r1_solution_1"),
-        ),
-        "s1k": RowLayout(
-            "thoughts, attempts and grades of one or two models in each row, as s1K",
-            _turned(s1k_solutions),
-            told_by=("question", "cot_type", "cot"),
         ),
         "openai-batch": RowLayout(
             "results of OpenAI's batch API, each with the prompt of its request",

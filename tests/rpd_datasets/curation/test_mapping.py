@@ -75,37 +75,6 @@ def test_a_stream_is_mapped_and_selected_from(expected, running):
     assert [row["problem"] for row in chosen] == [row["problem"] for row in whole]
 
 
-LAYOUTS = {
-    "responses": [{"question": row["problem"], "responses": row["solutions"]} for row in ROWS],
-    "vLLM": [
-        {"prompt": row["problem"], "outputs": [{"text": text} for text in row["solutions"]]}
-        for row in ROWS
-    ],
-    "DeepMath": [
-        {"question": row["problem"], "metadata": {"level": 1}}
-        | {f"r1_solution_{n}": text for n, text in enumerate(row["solutions"], start=1)}
-        for row in ROWS
-    ],
-}
-
-
-@pytest.mark.parametrize("batched", [False, True])
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_rows_of_other_layouts_are_mapped_as_curate_reads_them(expected, layout, batched):
-    others = datasets.Dataset.from_list(LAYOUTS[layout])
-    mapped = others.map(rpd_curate, fn_kwargs={"config": CONFIG}, batched=batched)
-    for name in ("problem", "solutions", "steps", "rpd_score", "selected"):
-        assert mapped[name][:] == [row[name] for row in expected]
-    # They are as good as any mapped rows, and may be mapped again.
-    again = mapped.map(rpd_curate, fn_kwargs={"config": CurationConfig(num_solutions=1)})
-    assert len(again["selected"][0]) == 1
-
-
-def test_a_row_with_one_solution_says_how_rows_come_together():
-    with pytest.raises(InputError, match=r"one row at a time: curate_dataset\(rows, folder\)"):
-        rpd_curate({"prompt": "What is 2 + 3?", "response": "It is 5."})
-
-
 def test_a_configuration_that_is_none_is_one_line():
     with pytest.raises(InputError, match=r"must be CurationConfig\(...\), not dict"):
         rpd_curate(ROWS[0], config={"num_solutions": 2})

@@ -26,8 +26,6 @@ from rpd_metric.errors import InputError
 P = "What is 2 + 3?"
 ONE, OTHER = "We count on from two. The answer is 5.", "Add the ones. The answer is 6."
 HUMAN, GPT = {"role": "user", "content": P}, "assistant"
-THOUGHT = {ONE: f"<think>\nHm.\n</think>\n\n{ONE}", OTHER: f"<think>\nHm.\n</think>\n\n{OTHER}"}
-S1K = {"question": P, "solution": "5", "cot_type": "math", "metadata": "{}", "cot": None}
 DEEP_MATH = {"question": P, "final_answer": "5", "difficulty": 2.0, "topic": "Arithmetic"}
 DEEP_MATH |= {"r1_solution_1": ONE, "r1_solution_2": OTHER, "r1_solution_3": None}
 TURNS = [{"role": "system", "content": "Think."}, HUMAN]
@@ -70,16 +68,6 @@ ROWS: dict[str, tuple[str, list[dict[str, Any]]]] = {
         each(lambda text: {"conversations": {"from": ["human", "gpt"], "value": [P, text]}}),
     ),
     "DeepMath": ("deepmath", [DEEP_MATH]),
-    "s1K": ("s1k", each(lambda text: S1K | {"thinking_trajectories": ["Hm."], "attempt": text})),
-    "s1K-1.1": (
-        "s1k",
-        [
-            S1K
-            | {"gemini_thinking_trajectory": "Hm.", "gemini_attempt": ONE, "gemini_grade": "No"}
-            | {"deepseek_thinking_trajectory": "Hm.", "deepseek_attempt": OTHER}
-            | {"deepseek_grade": "Yes", "deepseek_grade_reason": "..."}
-        ],
-    ),
     "AceReason": ("flat", each(lambda text: {"category": "math", "input": P, "output": text})),
     "TRL": (
         "flat",
@@ -128,7 +116,6 @@ def opened(tmp_path: Path, rows: list[dict[str, Any]], **options: Any) -> Source
 # What is kept beside the solutions, in step with them: marks, the reference, other columns.
 BESIDE: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "OpenR1-Math": ((True, False), "5", {"solution": "A reference text: 5.", "uuid": "a"}),
-    "s1K-1.1": ((False, True), None, {"solution": "5", "gemini_grade": "No"}),
     "DeepMath": (None, "5", {"difficulty": 2.0, "topic": "Arithmetic"}),
     "vLLM": (None, None, {"finish_reason": ["stop", "stop"]}),
 }
@@ -139,8 +126,7 @@ def test_rows_of_a_well_known_shape_need_no_option(tmp_path, dataset):
     layout, rows = ROWS[dataset]
     source = opened(tmp_path, rows)
     (problem,) = source
-    expected = (ONE, OTHER) if layout != "s1k" else (THOUGHT[ONE], THOUGHT[OTHER])
-    assert (source.layout, problem.problem, problem.solutions) == (layout, P, expected)
+    assert (source.layout, problem.problem, problem.solutions) == (layout, P, (ONE, OTHER))
     if dataset in BESIDE:
         marks, reference, kept = BESIDE[dataset]
         assert (marks_of(problem), reference_of(problem)) == (marks, reference)
