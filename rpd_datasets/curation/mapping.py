@@ -1,9 +1,7 @@
 """`rpd_curate`: the function for `datasets.Dataset.map`, wherever a program runs.
 
-`datasets` runs a coroutine function on the current event loop, which fails where one is running
-already, as in every notebook. The work is therefore done on a loop of its own in a thread, and what
-comes back can be awaited or just looked into. `datasets` is told that this is a coroutine function
-where no loop is running: many rows are then in flight.
+It is no coroutine function: `datasets` runs those on the current event loop, which fails where one
+is running already, as in every notebook. The work is done on a loop of its own in a thread.
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ import asyncio
 import functools
 import os
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rpd_datasets.config import CurationConfig, config_or_default
@@ -30,7 +27,7 @@ from rpd_datasets.curation.scoring import (
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.problem import Problem
 from rpd_metric.errors import InputError
-from rpd_metric.models.concurrency import submit
+from rpd_metric.models.concurrency import run
 from rpd_metric.reasons import Reason
 
 FINGERPRINT = "rpd_fingerprint"
@@ -83,119 +80,70 @@ def _worker(config: CurationConfig, _process: int) -> _Worker:
     return _Worker(config)
 
 
-class CuratedRow(Mapping[str, Any]):
-    """The new columns of a row, or of a batch: await them, or just look into them."""
+def rpd_curate(row: Mapping[str, Any], config: CurationConfig | None = None) -> dict[str, Any]:
+    """Score one row's solutions and choose among them: the function for `ds.map`.
 
-    def __init__(self, future: Future[dict[str, Any]]) -> None:
-        self._future = future
+    It works in scripts and notebooks, with `num_proc`, and on an `IterableDataset`. With a chat
+    model, `batched=True` keeps the server busy: the rows of a batch are worked on at once.
 
-    def __await__(self) -> Generator[Any, None, dict[str, Any]]:
-        return asyncio.wrap_future(self._future).__await__()
+    Args:
+        row (`Mapping`): With the columns `problem` (`str`) and `solutions` (`list[str]`); other
+            columns are carried along by `map`.
+        config ([`CurationConfig`], *optional*): The options, passed as
+            `fn_kwargs={"config": CurationConfig(...)}`.
 
-    def __getitem__(self, name: str) -> Any:
-        return self._future.result()[name]
+    Returns:
+        `dict`: The new columns.
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._future.result())
+        - `steps` (`list[list[str]]`): per solution;
+        - `rpd_matrix` (`list[list[float]]`): RPD of each pair, null for solutions left out;
+        - `rpd_score` (`float`): Eq. 3 on it, null under two usable solutions;
+        - `selected` (`list[int]`): indices into `solutions`, in order of choice; with `num_samples`
+          all usable ones, in the order in which [`select_samples`] takes them;
+        - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
+        - `rpd_fingerprint` (`str`): of the configuration.
 
-    def __len__(self) -> int:
-        return len(self._future.result())
+        With other distances or a judge also others (see docs/formats.md), and with `"llm"` for
+        problems or solutions a column `choice_reason` (`str`): why nothing was selected, `""`
+        where something was. A problem that a judge calls uniform has nothing selected, and no
+        request is spent on it.
 
+    Raises:
+        [`InputError`]: A column is missing. A bad value in a row raises nothing: the row gets a
+            null score and its solutions the reason `"bad_row"` or `"not_text"`.
 
-async def _coroutine_function() -> None:
-    """What `inspect` finds where a coroutine function serves `datasets` best."""
+    Example:
 
+    ```py
+    >>> from datasets import Dataset
+    >>> from rpd_datasets import rpd_curate
+    >>> ds = Dataset.from_list([{"problem": "What is 2 + 3?", "solutions": [
+    ...     "We count on from two. After two come three, four, five. The sum is 5.",
+    ...     "Put two coins and three coins on a table. Counting all of them gives 5."]}])
+    >>> ds = ds.map(rpd_curate)
+    >>> sorted(ds["selected"][0])
+    [0, 1]
 
-class RowCurator(functools.partial[Any]):
-    """The type of [`rpd_curate`]: a `partial`, because `inspect.iscoroutinefunction` looks at its
-    `func`, which can be another one in a notebook than in a script.
+    ```
     """
-
-    @property
-    def func(self) -> Any:
-        """What `inspect` takes this function for."""
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            return _coroutine_function
-        return len  # as good as any plain function
-
-    def __reduce__(self) -> str:
-        return "rpd_curate"  # by name, like any function of a module
-
-    __repr__ = __reduce__
-
-    def __call__(self, row: Mapping[str, Any], config: CurationConfig | None = None) -> CuratedRow:
-        """See [`rpd_curate`]."""
-        config = config_or_default(config)
-        if not isinstance(row, Mapping):
-            raise InputError("rpd_curate takes whole rows; leave input_columns out of ds.map")
-        for name in (config.problem_column, config.solutions_column):
-            if name not in row:
-                raise InputError(
-                    f"the rows have no column {name!r}, only {', '.join(row)}. Name yours with "
-                    "problem_column and solutions_column of CurationConfig; curate_dataset(rows, "
-                    "folder) reads other layouts as well"
-                )
-        # A forked process has the memory, but not the thread of the loop: it needs its own.
-        worker = _worker(config, os.getpid())
-        problems = row[config.problem_column]
-        # Messages are one row's, and no problem: a batch has texts.
-        if not isinstance(problems, list) or dict in map(type, problems):
-            return CuratedRow(submit(worker.columns(row)))
-        records = zip(*row.values(), strict=True)
-        return CuratedRow(
-            submit(worker.batch([dict(zip(row, each, strict=True)) for each in records]))
-        )
-
-
-rpd_curate = RowCurator(_coroutine_function)
-rpd_curate.__doc__ = """Score one row's solutions and choose among them: the function for `ds.map`.
-
-It works in scripts and notebooks, with `num_proc` and `batched=True`, and on an `IterableDataset`.
-A script has many rows in flight, which keeps a server busy; a notebook does with `batched=True`.
-`rpd_curate(row)` gives a mapping with the columns, which may also be awaited.
-
-Args:
-    row (`Mapping`): With the columns `problem` (`str`) and `solutions` (`list[str]`); other
-        columns are carried along by `map`.
-    config ([`CurationConfig`], *optional*): The options, passed as
-        `fn_kwargs={"config": CurationConfig(...)}`.
-
-Returns:
-    `dict`: The new columns.
-
-    - `steps` (`list[list[str]]`): per solution;
-    - `rpd_matrix` (`list[list[float]]`): RPD of each pair, null for solutions left out;
-    - `rpd_score` (`float`): Eq. 3 on it, null under two usable solutions;
-    - `selected` (`list[int]`): indices into `solutions`, in order of choice; with `num_samples` all
-      usable ones, in the order in which [`select_samples`] takes them;
-    - `drop_reasons` (`list[str]`): why a solution was left out, `""` where it was not.
-    - `rpd_fingerprint` (`str`): of the configuration.
-
-    With other distances or a judge also others (see docs/formats.md), and with `"llm"` for
-    problems or solutions a column `choice_reason` (`str`): why nothing was selected, `""`
-    where something was. A problem that a judge calls uniform has nothing selected, and no
-    request is spent on it.
-
-Raises:
-    [`InputError`]: A column is missing. A bad value in a row raises nothing: the row gets a null
-    score and its solutions the reason `"bad_row"` or `"not_text"`.
-
-Example:
-
-```py
->>> from datasets import Dataset
->>> from rpd_datasets import rpd_curate
->>> ds = Dataset.from_list([{"problem": "What is 2 + 3?", "solutions": [
-...     "We count on from two. After two come three, four, five. The sum is 5.",
-...     "Put two coins and three coins on a table. Counting all of them gives 5."]}])
->>> ds = ds.map(rpd_curate)
->>> sorted(ds["selected"][0])
-[0, 1]
-
-```
-"""
+    config = config_or_default(config)
+    if not isinstance(row, Mapping):
+        raise InputError("rpd_curate takes whole rows; leave input_columns out of ds.map")
+    for name in (config.problem_column, config.solutions_column):
+        if name not in row:
+            raise InputError(
+                f"the rows have no column {name!r}, only {', '.join(row)}. Name yours with "
+                "problem_column and solutions_column of CurationConfig; curate_dataset(rows, "
+                "folder) reads other layouts as well"
+            )
+    # A forked process has the memory, but not the thread of the loop: it needs its own.
+    worker = _worker(config, os.getpid())
+    problems = row[config.problem_column]
+    # Messages are one row's, and no problem: a batch has texts.
+    if not isinstance(problems, list) or dict in map(type, problems):
+        return run(worker.columns(row))
+    records = zip(*row.values(), strict=True)
+    return run(worker.batch([dict(zip(row, values, strict=True)) for values in records]))
 
 
 def _renamed(row: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:

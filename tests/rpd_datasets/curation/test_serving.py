@@ -94,7 +94,7 @@ def test_map_keeps_many_problems_in_flight(tmp_path, store):
     ds = datasets.load_dataset("json", data_files=str(rows), split="train")
     with FakeTGI(reply=summary, seconds=0.1) as server:
         config = CurationConfig(summarizer=f"tgi:{server.url}", store=str(store))
-        ds = ds.map(rpd_curate, fn_kwargs={"config": config})
+        ds = ds.map(rpd_curate, batched=True, fn_kwargs={"config": config})
         assert server.most_in_flight > 3 * 3
         assert len(server.requests) == 20 * (3 + 1)
     assert all(score is not None for score in ds["rpd_score"][:])
