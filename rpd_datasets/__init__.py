@@ -19,8 +19,7 @@ from rpd_datasets.filters.candidates import Filter, FilterConfig
 from rpd_datasets.inputs.layouts import Columns, RowLayout, grouped_items
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.problem import Problem, Rejected
-from rpd_datasets.selection.budget import select_samples
-from rpd_datasets.selection.problems import select_problems
+from rpd_datasets.selection.problems import select_problems, select_samples
 from rpd_datasets.selection.solutions import select_solutions
 from rpd_datasets.sft import to_sft
 

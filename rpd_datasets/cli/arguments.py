@@ -40,7 +40,7 @@ EVERYDAY = {
     *("num_problems", "num_solutions", "problems", "solutions", "preset", "distance", "methods"),
     *("problem_column", "solutions_column", "solution_column", "split", "only", "limit"),
     *("answers", "decontaminate"),
-    *("summarizer", "embedder", "task", "labels", "store_info", "num_rows", "max_problems", "all"),
+    *("summarizer", "embedder", "task", "labels", "num_rows", "max_problems", "all"),
 }
 
 
@@ -159,12 +159,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
     add_options(group, InputSpec)
     add_options(group, Columns)
     add_options(group, InputSpec, "place")
-    add_only(group, "--only", "read only these rows, e.g. domain=math (repeatable)")
-
-
-def add_only(group: Any, flag: str, help: str) -> None:
-    """An option of `COLUMN=VALUE` pairs; see [`only_values`]."""
-    group.add_argument(flag, action="append", default=[], metavar="COLUMN=VALUE", help=help)
+    help = "read only these rows, e.g. domain=math (repeatable)"
+    group.add_argument("--only", action="append", default=[], metavar="COLUMN=VALUE", help=help)
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
@@ -254,17 +250,11 @@ def read_problems(args: argparse.Namespace, rejects: list[Rejected]) -> Iterator
 
 def input_spec(args: argparse.Namespace) -> InputSpec:
     """How the options want an input read."""
-    columns, only = options_from(Columns, args), only_values("only", args.only)
-    return options_from(InputSpec, args, ("", "place"), columns=columns, only=only)
-
-
-def only_values(option: str, pairs: Sequence[str]) -> dict[str, str]:
-    """The columns and values of `COLUMN=VALUE` options."""
-    for pair in pairs:
+    for pair in args.only:
         if not pair.partition("=")[0] or "=" not in pair:
-            message = f"{{{option}}} {pair!r} is not of the form COLUMN=VALUE"
-            raise InputError(message, option=option)
-    return dict(pair.split("=", 1) for pair in pairs)
+            raise InputError(f"{{only}} {pair!r} is not of the form COLUMN=VALUE", option="only")
+    columns, only = options_from(Columns, args), dict(pair.split("=", 1) for pair in args.only)
+    return options_from(InputSpec, args, ("", "place"), columns=columns, only=only)
 
 
 def worded_for(parser: argparse.ArgumentParser, error: RPDError) -> str:

@@ -65,8 +65,7 @@ def add_to(commands: Any) -> None:
     """Add `rpd plan`."""
     parser = arguments.add_command(commands, _plan, __doc__)
     arguments.add_input(parser, optional=True)
-    add, help = parser.add_argument, "show what the store of replies holds; needs no INPUT"
-    add("--store-info", action="store_true", help=help)
+    add = parser.add_argument
     help = (
         "how many problems and samples tell two models apart whose pass@1 differs; needs no INPUT"
     )
@@ -85,11 +84,6 @@ def add_to(commands: Any) -> None:
 
 
 def _plan(args: argparse.Namespace) -> None:
-    path = default_store(args.store)
-    if args.store_info:
-        with ReplyStore(path, create=False) as replies:
-            (print_json if args.json else print_facts)(replies.info())
-        return
     if args.evaluation is not None:
         _plan_evaluation(args.evaluation, as_json=args.json)
         return
@@ -105,7 +99,7 @@ def _plan(args: argparse.Namespace) -> None:
         # A plan must not make a store, and loads no encoder.
         models = load_models(config, keep_replies=False)
         stack.callback(models.answers.close)
-        store = None
+        path, store = default_store(args.store), None
         if models.flows and path.exists():
             store = stack.enter_context(ReplyStore(path, create=False))
         context = _context_length(models)

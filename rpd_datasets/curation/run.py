@@ -39,8 +39,7 @@ from rpd_datasets.inputs.source import IN_MEMORY, Source
 from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.options import documented, hidden, option
 from rpd_datasets.problem import Problem, Rejected, strategy_labels
-from rpd_datasets.selection.budget import shares
-from rpd_datasets.selection.problems import draw_lot, rank
+from rpd_datasets.selection.problems import draw_lot, rank, shares
 from rpd_metric.distance.trust import scores_by_groups
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run, run_bounded
@@ -212,7 +211,7 @@ class _Run:
         self.summary.input = {
             "name": source.name,
             "layout": source.layout,
-            "fingerprint": source.fingerprint(),
+            "fingerprint": source.fingerprint,
             "rows_read": rows_read,
             "problems_read": len(self.summary.scores),
             # A budget does not say how many; it has a solution for each that it reaches.

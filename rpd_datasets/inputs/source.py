@@ -126,12 +126,9 @@ class Source:
         self.num_problems: int | None = None
         self._reported = 0
 
+    @cached_property
     def fingerprint(self) -> str:
         """A sha256 over the content, or the commit of a Hub dataset."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
         of_rows = self.rows.fingerprint()
         both = json.dumps([of_rows, self._prompts]).encode()
         return hashlib.sha256(both).hexdigest() if self._prompts else of_rows
@@ -203,7 +200,7 @@ class Source:
         only = sorted((name, str(value)) for name, value in self.spec.only.items())
         # What comes after the last problem that is read is not looked at.
         parts = [
-            *(self.fingerprint(), self.name, self.rows.part, self.layout),
+            *(self.fingerprint, self.name, self.rows.part, self.layout),
             *(astuple(self.columns), only, limit, self.spec.turn, self.spec.right_score),
         ]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

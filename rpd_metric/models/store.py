@@ -156,16 +156,6 @@ class ReplyStore:
         """Count the stored replies."""
         return int(self._run("SELECT count(*) FROM raw_replies")[0][0])
 
-    def info(self) -> dict[str, Any]:
-        """Sum up what the store holds, in all and per model."""
-        counts = self._run("SELECT CAST(model AS BLOB), count(*) FROM raw_replies GROUP BY 1")
-        return {
-            "path": str(self.path),
-            "entries": self.count(),
-            "bytes": self.path.stat().st_size,
-            "models": {(name or b"").decode("utf-8", "replace"): n for name, n in sorted(counts)},
-        }
-
     def close(self) -> None:
         """Close the file; closing twice does no harm."""
         with self._lock:

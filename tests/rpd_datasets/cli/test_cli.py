@@ -18,8 +18,6 @@ from parts.rows import write_rows
 from rpd_datasets import CurationConfig, curate_dataset
 from rpd_datasets.account import outcome_lines
 from rpd_datasets.cli import command_line, main
-from rpd_metric.models.chat import ChatReply, ChatRequest
-from rpd_metric.models.store import ReplyStore, RequestKeys
 
 GOOD = "We factor the quadratic as $(x-2)(x-3)$. A product vanishes when a factor does. So it is 3."
 OTHER = "Apply the quadratic formula with its discriminant. Compute both roots. The answer is 3."
@@ -224,25 +222,6 @@ def test_the_version_is_said(capsys):
     assert (error.value.code, capsys.readouterr().out) == (0, f"rpd {rpd_metric.__version__}\n")
 
 
-def test_plan_says_what_the_store_holds(capsys, tmp_path, monkeypatch):
-    path = tmp_path / "replies.sqlite"
-    with ReplyStore(path) as store:
-        request = ChatRequest(({"role": "user", "content": "Hi"},))
-        store.keep(RequestKeys.of("Qwen3", request), ChatReply("Hello"))
-    monkeypatch.setenv("RPD_STORE", str(path))
-    assert main(["plan", "--store-info"]) == 0
-    assert "Qwen3 1" in capsys.readouterr().out
-    assert main(["plan", "--store-info", "--store", str(path), "--json"]) == 0
-    info = json.loads(capsys.readouterr().out)
-    assert (info["entries"], info["models"]) == (1, {"Qwen3": 1})
-    missing = tmp_path / "none.sqlite"
-    assert str(missing) in one_line_error(capsys, "plan", "--store-info", "--store", missing)
-    assert not missing.exists()
-    with pytest.raises(SystemExit):
-        main(["plan"])
-    assert "required: INPUT" in capsys.readouterr().err
-
-
 def test_a_plan_says_why_problems_and_solutions_would_be_left_out(capsys, tmp_path):
     twice = ROW | {"problem": "Twice?", "solutions": [GOOD, GOOD]}
     file = write_rows(tmp_path / "g.jsonl", [ROW, twice])
@@ -253,18 +232,6 @@ def test_a_plan_says_why_problems_and_solutions_would_be_left_out(capsys, tmp_pa
     assert main(["plan", str(file), "--num-solutions", "4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["problems"], found["left_out"]["too_few_solutions"]) == (0, 2)
-
-
-def test_the_paper_preset_sets_defaults_that_options_beside_it_override(capsys, tmp_path):
-    arguments = ["curate", "sample", "--limit", "6", "--preset", "paper", "-o", f"{tmp_path}/out"]
-    arguments += ["--summarizer", "extractive", "--embedder", "minilm"]
-    assert "too_few_solutions 6 (--min-solutions)" in one_line_error(capsys, *arguments)
-    assert main([*arguments, "--min-solutions", "6", "--num-problems", "3", "--json"]) == 0
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert manifest["options"]["ties"] == "first"
-    assert manifest["options"]["max_mean_tokens"] == 14_000
-    assert manifest["options"]["min_solutions"] == 6
-    assert manifest["counts"]["problems_chosen"] == 3
 
 
 @pytest.mark.parametrize(

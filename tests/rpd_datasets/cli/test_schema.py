@@ -28,8 +28,8 @@ def place(tmp_path_factory):
         rows = [
             {
                 "problem": f"{n} + {n}?",
-                "solutions": [f"{n} and {n}", "twice", "so"],
-                "correct": marks,
+                "solutions": [f"{n} and {n}", "twice", "so", "sum"],
+                "correct": [*marks, True],
             }
             for n in range(4)
         ]
@@ -85,7 +85,7 @@ def test_what_a_command_prints_fits_the_schema(name, place, monkeypatch, capsys)
     ("name", "line"),
     [
         ("plan", ("--evaluation", "30")),
-        ("plan", ("--store-info", "--store", "replies.sqlite")),
+        ("plan", ("--student-results", "a.jsonl")),
         ("push", ("curated", "--dry-run")),
     ],
 )

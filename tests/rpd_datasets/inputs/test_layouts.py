@@ -163,7 +163,7 @@ def test_results_of_a_batch_are_read_with_their_requests(tmp_path, body, texts):
     assert [(one.reason, "batch_expired" in one.detail) for one in rejected] == [
         ("model_error", True)
     ]
-    assert source.fingerprint() != opened(tmp_path, ROWS["ours"][1]).fingerprint()
+    assert source.fingerprint != opened(tmp_path, ROWS["ours"][1]).fingerprint
 
 
 def test_completions_find_the_problem_of_their_id_in_another_file(tmp_path):

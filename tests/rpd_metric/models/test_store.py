@@ -288,7 +288,7 @@ def test_whatever_bits_flip_a_reply_is_right_or_absent(path, whole, data):
                 assert put(store, "m", ask(str(number)), again).text == "again"
                 kept = get(store, "m", ask(str(number)))
                 assert kept in (None, dataclasses.replace(again, cached=True))
-        store.info()
+        store.count()
 
 
 def test_a_malformed_file_is_moved_aside_and_said_in_one_line(path, caplog):
