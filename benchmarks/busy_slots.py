@@ -34,8 +34,8 @@ from tabulate import tabulate
 from rpd_metric.models.chat import ChatRequest, Sampling
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.kinds import load_chat
 from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.spec import load_chat
 from rpd_metric.models.store import ReplyStore
 
 MESSAGE = {"role": "assistant", "content": "The solution completes the square. " * 16}

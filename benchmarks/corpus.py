@@ -60,7 +60,7 @@ from rpd_datasets.inputs.source import open_source
 from rpd_datasets.tokens import token_counter
 from rpd_metric.models.chat import ChatReply, ChatRequest
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 from rpd_metric.models.store import ReplyStore
 from rpd_metric.steps.chat_summarizer import ChatSummarizer
 

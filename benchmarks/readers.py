@@ -8,7 +8,7 @@ its groups, within problems) and the number of problems that have pairs of both 
 the labels, beside that of the best cut of `strategy`; how many strategies more than by `strategy`
 three solutions hold that are chosen one of each group in turn; and the effective number of
 strategies of the best fifth of the problems, minus that by `strategy`. The constants of
-`rpd_metric/distance/trust.py` follow from these tables.
+`rpd_metric/distance/groups.py` follow from these tables.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ from rpd_datasets.judging.labels import agreement
 from rpd_datasets.selection.problems import rank
 from rpd_datasets.selection.solutions import select_solutions
 from rpd_metric import effective_number, problem_score, strategy_groups
-from rpd_metric.distance.diversity import renumbered
-from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
+from rpd_metric.distance.groups import ReaderTrust, groups_auroc, renumbered, scores_by_groups
 from rpd_metric.measure import distance_matrices
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 STRENGTHS = (0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1.0)
 Groups = Sequence[Any]

@@ -32,8 +32,8 @@ from parts.kill_loop import contents
 from parts.rows import write_rows
 from parts.smollm2 import NAME, missing, smollm2
 from parts.transformers_serve import served
-from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.sentence_transformer import minilm_path
+from rpd_metric.models.spec import load_embedder
 
 SLOTS = 16
 CHAT = (
@@ -198,7 +198,7 @@ _IN_PROCESS = """
 import asyncio, json, sys
 from rpd_metric.errors import ModelError
 from rpd_metric.models.chat import ChatRequest, Sampling
-from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.spec import load_chat
 from rpd_metric.steps.chat_summarizer import steps_schema
 
 if __name__ == "__main__":

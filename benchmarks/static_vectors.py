@@ -31,9 +31,9 @@ from tokenizers import Tokenizer
 from parts.recorded_groups import read_lines
 from rpd_metric.measure import pieces_read
 from rpd_metric.models import static
-from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.minilm import MiniLM
 from rpd_metric.models.sentence_transformer import minilm_path
+from rpd_metric.models.spec import load_embedder
 
 TEXTS = ("candidates", "candidates_long", "human_alternatives")
 FITTED = 20_000

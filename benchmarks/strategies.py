@@ -44,18 +44,14 @@ from rpd_datasets.judging.auroc import (
 )
 from rpd_datasets.judging.labels import Labels
 from rpd_datasets.selection.solutions import select_solutions
-from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
-from rpd_metric.distance.core import problem_score
+from rpd_metric.distance.core import Evidence, problem_score
 from rpd_metric.distance.distances import DISTANCES, load_distance
-from rpd_metric.distance.diversity import group_distances, renumbered
-from rpd_metric.distance.evidence import Evidence
-from rpd_metric.distance.measured import EvidenceTable
+from rpd_metric.distance.groups import group_distances, groups_auroc, renumbered, scores_by_groups
+from rpd_metric.distance.measured import Calibration, EvidenceTable, calibration_error, fit_curve
 from rpd_metric.distance.strategy import TAUGHT_SHARES, half_linked, taught_parts
-from rpd_metric.distance.trust import groups_auroc, scores_by_groups
 from rpd_metric.measure import gather
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.embedders import Embedder
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import Embedder, load_embedder
 from rpd_metric.statistics.strategy_counts import effective_number
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
@@ -75,7 +71,7 @@ PROGRAMS = "code_approaches/dev.jsonl"
 CURVE_STEPS = {"LLM": "chat", "extractive": "extractive", "": ""}
 PICKED = 3
 # Words hold on a set where fewer of the pairs differ that are said to have one method, and more of
-# those said to have another: where the phrases of `calibration.py` draw their lines.
+# those said to have another: where the phrases of `measured.py` draw their lines.
 SAME, OTHER = 0.35, 0.65
 # Fewer pairs of a set tell nothing about words.
 FEW = 20

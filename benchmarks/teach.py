@@ -36,7 +36,7 @@ from torch.nn import functional
 
 from rpd_datasets.judging.auroc import count_wins, pooled_auroc, within_auroc
 from rpd_datasets.judging.labels import Labels
-from rpd_metric.distance.evidence import Evidence
+from rpd_metric.distance.core import Evidence
 from rpd_metric.distance.strategy import CENTRE, TAUGHT_SHARES, expression_distances, half_linked
 from rpd_metric.measure import gather, pieces_read
 from rpd_metric.models.minilm import EPSILON, LAYERS, WIDTH, MiniLM, attention, by_run, runs_of

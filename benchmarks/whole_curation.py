@@ -46,9 +46,8 @@ from rpd_datasets import CurationConfig, FilterConfig, curate_dataset
 from rpd_datasets.curation.models import Models
 from rpd_datasets.inputs.source import InputSpec
 from rpd_datasets.tokens import token_counter
-from rpd_metric.models.embedders import Embedder
-from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.sentence_transformer import minilm_path
+from rpd_metric.models.spec import Embedder, load_embedder
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,11 +91,11 @@ def plain_encoders() -> dict[str, Callable[[Sequence[str]], Any]]:
     """`SentenceTransformer.encode` of both encoders."""
     from sentence_transformers import SentenceTransformer
 
-    from rpd_metric.models.taught import FILE, read_changes
+    from rpd_metric.models.minilm import read_changes
 
     models = {name: SentenceTransformer(str(minilm_path()), device="cpu") for name in ENCODERS}
     weights = dict(models["taught"][0].auto_model.named_parameters())
-    for name, change in read_changes(FILE).items():
+    for name, change in read_changes().items():
         weights[name].data += change
 
     def encode(name: str) -> Callable[[Sequence[str]], Any]:

@@ -13,11 +13,13 @@ from rpd_metric.distance.core import (
     rpd_matrix,
 )
 from rpd_metric.distance.distances import Distance
-from rpd_metric.distance.diversity import (
+from rpd_metric.distance.groups import (
+    ReaderTrust,
     div_self_bleu,
+    groups_auroc,
+    scores_by_groups,
     strategy_groups,
 )
-from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
 from rpd_metric.errors import (
     InputError,
     MissingExtraError,

@@ -15,22 +15,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.core import Ties, mean_pairwise, none_for_nan, problem_score, rpd_matrix
+from rpd_metric.distance.core import (
+    Evidence,
+    Ties,
+    mean_pairwise,
+    none_for_nan,
+    problem_score,
+    rpd_matrix,
+)
 from rpd_metric.distance.distances import Distance, load_distance
-from rpd_metric.distance.evidence import Evidence
 from rpd_metric.errors import InputError
 from rpd_metric.grading.work import counted_lines
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.embedders import Embedder
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import Embedder, load_embedder
 from rpd_metric.models.static import default_embedder
 from rpd_metric.plugins import border, checked_vectors
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.expressions import expressions
 from rpd_metric.steps.passages import answer_part, word_spans
 from rpd_metric.steps.protocol import Summarizer, Summary, summaries_of
 from rpd_metric.steps.summarizers import load_summarizer
-from rpd_metric.steps.vocabulary import find_methods, known_methods
+from rpd_metric.steps.vocabulary import expressions, find_methods, known_methods
 
 Matrix = npt.NDArray[np.float64]
 Steps = Sequence[Sequence[str]]

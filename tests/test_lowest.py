@@ -12,7 +12,7 @@ from parts.local_hub import LocalHub
 from rpd_datasets import CurationConfig, rpd_curate, select_problems, to_sft
 from rpd_datasets.cli import main
 from rpd_metric.models import static
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 FACTOR = "Factor the polynomial. Read the roots off the factors. Add the roots."
 VIETA = "By Vieta the sum is minus the middle coefficient. So it is three."

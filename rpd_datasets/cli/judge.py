@@ -21,8 +21,8 @@ from rpd_datasets.options import options_from
 from rpd_datasets.problem import Rejected
 from rpd_metric.errors import InputError
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.kinds import chat_spec
 from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.spec import chat_spec
 from rpd_metric.steps.summarizers import load_summarizer, summarizer_spec
 
 

@@ -25,7 +25,7 @@ from rpd_datasets.curation.models import load_flow, load_models
 from rpd_datasets.destination import whole_file
 from rpd_datasets.judging.labels import Labels, agreement_of_passes, second_order
 from rpd_datasets.problem import Problem, Rejected
-from rpd_metric.distance.diversity import renumbered
+from rpd_metric.distance.groups import renumbered
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
 from rpd_metric.reasons import Reason

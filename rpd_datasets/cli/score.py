@@ -29,10 +29,10 @@ from rpd_datasets.filters.candidates import FilterConfig
 from rpd_datasets.inputs.source import Source
 from rpd_datasets.language import kind_of
 from rpd_datasets.problem import Rejected
-from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
 from rpd_metric.distance.distances import DISTANCES
-from rpd_metric.distance.trust import ReaderTrust
+from rpd_metric.distance.groups import ReaderTrust
+from rpd_metric.distance.measured import Calibration
 from rpd_metric.statistics.strategy_counts import strategy_counts
 from rpd_metric.steps.summarizers import asks_chat_model
 

@@ -36,7 +36,7 @@ from rpd_datasets.evaluation.results import FILES, Results, powers_of_two
 from rpd_datasets.language import written_in
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.distance.trust import ReaderTrust
+from rpd_metric.distance.groups import ReaderTrust
 from rpd_metric.errors import InputError
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.intervals import (
@@ -203,7 +203,7 @@ async def solve_together(
     They are compared together, in one matrix and as one set of strategies, since a distance such as
     `pieces` depends on a problem's other solutions and a strategy's name on who sorts. Strategies
     are known where the rows of all models name them, or a chat model sorts the solutions and has
-    earned trust ([`~rpd_metric.distance.trust.ReaderTrust`]); `say` is told if it has not. Of more
+    earned trust ([`~rpd_metric.distance.groups.ReaderTrust`]); `say` is told if it has not. Of more
     than `most` solutions of a model, so many are drawn.
     """
     joint, named = [], True

@@ -36,7 +36,7 @@ from rpd_datasets.publish.pushing import Pushed, push_folder
 from rpd_datasets.selection.solutions import quality_of
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, SpecError
-from rpd_metric.models.kinds import chat_spec, embedder_spec
+from rpd_metric.models.spec import chat_spec, embedder_spec
 from rpd_metric.prompts.templates import load_template
 from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
 

@@ -48,7 +48,7 @@ from rpd_metric.errors import (
 )
 from rpd_metric.models.chat import ChatReply
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.kinds import chat_spec, embedder_spec
+from rpd_metric.models.spec import chat_spec, embedder_spec
 from rpd_metric.models.store import Replies, ReplyStore, RequestKeys
 from rpd_metric.steps.summarizers import asks_chat_model, summarizer_spec
 

@@ -15,7 +15,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models, load_models
 from rpd_datasets.curation.scoring import score_problem
 from rpd_datasets.problem import Problem
-from rpd_metric.models.kinds import EMBEDDERS, embedder_spec
+from rpd_metric.models.spec import EMBEDDERS, embedder_spec
 from rpd_metric.steps.summarizers import asks_chat_model
 
 # Problems that are timed, drawn from all; one more is scored before, while models warm up.

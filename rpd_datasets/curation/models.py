@@ -19,10 +19,9 @@ from rpd_datasets.filters.answer_checks import AnswerChecker
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import TokenCounter, token_counter
 from rpd_metric.errors import InputError
-from rpd_metric.models.embedders import Embedder
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.kinds import embedder_spec, load_chat, load_embedder
 from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.spec import Embedder, embedder_spec, load_chat, load_embedder
 from rpd_metric.models.store import Replies, ReplyStore
 from rpd_metric.plugins import border
 from rpd_metric.steps.chat_summarizer import ChatSummarizer, steps_schema
@@ -89,7 +88,7 @@ class LazyEmbedder:
         return getattr(self._loaded, "texts_cut", 0)
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """See [`~rpd_metric.models.embedders.Embedder`]."""
+        """See [`~rpd_metric.models.spec.Embedder`]."""
         if self._loaded is None:
             self._loaded = self._load()
         with border(f"the embedder {self.name!r}", self._loaded):  # it asks whose code runs

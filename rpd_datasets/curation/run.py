@@ -40,7 +40,7 @@ from rpd_datasets.judging.judges import Judgement
 from rpd_datasets.options import documented, hidden, option
 from rpd_datasets.problem import Problem, Rejected, strategy_labels
 from rpd_datasets.selection.problems import draw_lot, rank, shares
-from rpd_metric.distance.trust import scores_by_groups
+from rpd_metric.distance.groups import scores_by_groups
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run, run_bounded
 from rpd_metric.models.failures import BudgetSpent

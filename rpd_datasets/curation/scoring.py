@@ -32,8 +32,7 @@ from rpd_datasets.selection.decisions import KEEP, decided, read_decisions
 from rpd_datasets.selection.solutions import quality_of, select_solutions, spending_order
 from rpd_datasets.tokens import text_tail
 from rpd_metric.distance.core import none_for_nan, problem_score
-from rpd_metric.distance.diversity import group_distances
-from rpd_metric.distance.trust import groups_auroc
+from rpd_metric.distance.groups import group_distances, groups_auroc
 from rpd_metric.errors import PluginError
 from rpd_metric.measure import distance_matrices
 from rpd_metric.models.chat import answered_by

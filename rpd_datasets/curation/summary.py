@@ -13,10 +13,9 @@ from rpd_datasets.config import CurationConfig, distance_of
 from rpd_datasets.curation.scoring import MatrixRows, Scored
 from rpd_datasets.language import PROGRAM, RUN, written_in
 from rpd_datasets.problem import UNNAMED, Problem
-from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.core import mean_pairwise
-from rpd_metric.distance.measured import CHAT, EvidenceTable, read_evidence
-from rpd_metric.distance.trust import ReaderTrust
+from rpd_metric.distance.groups import ReaderTrust
+from rpd_metric.distance.measured import CHAT, Calibration, EvidenceTable, read_evidence
 from rpd_metric.reasons import with_option
 from rpd_metric.statistics.strategy_counts import Labels, coverage_at_n
 from rpd_metric.steps.summarizers import asks_chat_model

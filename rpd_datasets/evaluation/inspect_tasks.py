@@ -29,7 +29,7 @@ from rpd_metric.grading.code import ProgramResult, grade_program
 from rpd_metric.grading.sandbox import Sandbox
 from rpd_metric.metrics.inspect_extension import full_name, math, pass_at_k
 from rpd_metric.metrics.inspect_text import solution_texts
-from rpd_metric.models.kinds import chat_spec, load_chat
+from rpd_metric.models.spec import chat_spec, load_chat
 
 # The paper's, with 16 samples a run.
 CONFIG = GenerateConfig(temperature=0.6, top_p=0.95, max_tokens=14_000)

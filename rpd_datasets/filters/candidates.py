@@ -11,7 +11,7 @@ from rpd_datasets.options import documented, option
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import TokenCounter
 from rpd_metric.errors import InputError, check_least
-from rpd_metric.models.kinds import chat_spec
+from rpd_metric.models.spec import chat_spec
 from rpd_metric.plugins import Registry
 
 # One mark for each solution; the first of these columns is used unless the options name another.

@@ -18,7 +18,7 @@ from rpd_datasets.filters.answer_checks import reference_of
 from rpd_datasets.filters.candidates import Candidates, Drops, FilterConfig
 from rpd_datasets.problem import each_solution
 from rpd_datasets.tokens import text_tail
-from rpd_metric.models.repetition import ends_in_loop
+from rpd_metric.models.chat import ends_in_loop
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.program import FENCE, fenced
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from rpd_datasets.filters.candidates import Candidates, Drops, FilterConfig
-from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.spec import load_chat
 from rpd_metric.reasons import Reason
 
 

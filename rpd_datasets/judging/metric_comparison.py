@@ -35,17 +35,21 @@ from rpd_datasets.judging.auroc import (
 )
 from rpd_datasets.judging.labels import Labels
 from rpd_datasets.selection.solutions import select_solutions
-from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
+from rpd_metric.distance.core import STEP_KINDS, Evidence
 from rpd_metric.distance.distances import DISTANCES, Distance, load_distance
-from rpd_metric.distance.diversity import group_distances
-from rpd_metric.distance.evidence import STEP_KINDS, Evidence
-from rpd_metric.distance.measured import CHAT, EvidenceTable, Measurement
-from rpd_metric.distance.trust import ReaderTrust, groups_auroc
+from rpd_metric.distance.groups import ReaderTrust, group_distances, groups_auroc
+from rpd_metric.distance.measured import (
+    CHAT,
+    Calibration,
+    EvidenceTable,
+    Measurement,
+    calibration_error,
+    fit_curve,
+)
 from rpd_metric.errors import InputError
 from rpd_metric.measure import gather
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.embedders import Embedder
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import Embedder, load_embedder
 from rpd_metric.models.static import default_embedder
 from rpd_metric.steps.grouping import StrategyReader
 from rpd_metric.steps.protocol import Summarizer, summaries_of

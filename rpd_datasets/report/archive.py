@@ -24,9 +24,8 @@ from rpd_datasets.messages import TRAJECTORIES, parting
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_datasets.report.contents import Array, ChosenProblem, CuratedFolder, Line
 from rpd_datasets.selection.problems import rank
-from rpd_metric.distance.calibration import Calibration
-from rpd_metric.distance.measured import EvidenceTable
-from rpd_metric.distance.trust import scores_by_groups
+from rpd_metric.distance.groups import scores_by_groups
+from rpd_metric.distance.measured import Calibration, EvidenceTable
 
 # By distance, where labelled pairs tell what it means.
 Curves = Mapping[str, Calibration | None]

@@ -17,8 +17,7 @@ from itertools import islice
 from typing import Any
 
 from rpd_datasets.selection.solutions import spending_order
-from rpd_metric.distance.diversity import group_distances
-from rpd_metric.distance.trust import ReaderTrust, scores_by_groups
+from rpd_metric.distance.groups import ReaderTrust, group_distances, scores_by_groups
 from rpd_metric.errors import InputError
 
 PROBLEM_METHODS = ("score", "rpd", "random", "llm")

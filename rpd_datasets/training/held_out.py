@@ -15,13 +15,13 @@ import numpy as np
 
 from rpd_datasets.instructions import fill_prompt, prompt_template
 from rpd_datasets.training.recipe import CommonOptions
-from rpd_metric.distance.diversity import strategy_groups
+from rpd_metric.distance.groups import strategy_groups
 from rpd_metric.distance.measured import read_evidence
 from rpd_metric.errors import InputError
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.custom import load_grader
 from rpd_metric.measure import distance_matrices
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 from rpd_metric.statistics.estimators import pass_at_k
 from rpd_metric.statistics.strategy_counts import sample_sizes, strategy_counts
 

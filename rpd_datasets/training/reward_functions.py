@@ -29,8 +29,7 @@ from rpd_metric.grading.answers import Verdict, final_answer
 from rpd_metric.grading.custom import GraderLike, load_grader
 from rpd_metric.measure import Matrix, distance_matrices
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.embedders import Embedder
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import Embedder, load_embedder
 from rpd_metric.models.static import default_embedder
 from rpd_metric.steps.protocol import Summarizer
 from rpd_metric.steps.summarizers import load_summarizer

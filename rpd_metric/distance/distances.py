@@ -15,8 +15,14 @@ from functools import partial
 
 import numpy as np
 
-from rpd_metric.distance.core import Ties, rpd_matrix
-from rpd_metric.distance.evidence import STEP_KINDS, Evidence, Matrix, cosine_distances
+from rpd_metric.distance.core import (
+    STEP_KINDS,
+    Evidence,
+    Matrix,
+    Ties,
+    cosine_distances,
+    rpd_matrix,
+)
 from rpd_metric.distance.strategy import combined, growth, pieces, strategy, taught
 from rpd_metric.plugins import Registry, border, checked_distances
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rpd_metric.distance.evidence import Evidence, Matrix, cosine_distances, cosines, four_grams
+from rpd_metric.distance.core import Evidence, Matrix, cosine_distances, cosines, four_grams
 from rpd_metric.errors import InputError
 
 # A quarter each: whole shares, not fitted ones. From 0.2 to 0.3 the figures hardly move.

@@ -55,7 +55,7 @@ from rpd_metric.measure import compute_rpd
 from rpd_metric.metrics.inspect_text import solution_texts
 from rpd_metric.models.chat import Chat, ChatOptions, ChatRequest, Sampling
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.kinds import chat_spec, load_chat
+from rpd_metric.models.spec import chat_spec, load_chat
 from rpd_metric.statistics.estimators import pass_at_k as estimate
 from rpd_metric.statistics.intervals import mean_interval
 from rpd_metric.statistics.strategy_counts import strategy_counts

@@ -20,6 +20,10 @@ answered_by: ContextVar[Counter[tuple[str, str, str, str]] | None] = ContextVar(
 )
 
 
+# Where a loop is looked for.
+LOOP_CHARACTERS = 4000
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How a reply is sampled; the defaults are those of the paper's summaries."""
@@ -104,6 +108,27 @@ async def give_up(chat: Chat, why: str) -> None:
     end = getattr(chat, "give_up", None)
     if end is not None:
         await end(why)
+
+
+def ends_in_loop(text: str) -> bool:
+    """Whether a text, however long, repeats itself to its end.
+
+    The same stretch must occur at least four times in a row and fill 200 characters.
+    """
+    tail = text[-LOOP_CHARACTERS:]
+    # A loop has its own last characters once more one period earlier.
+    probe = tail[-20:]
+    at = tail.rfind(probe, 0, len(tail) - 1)
+    while at >= 0:
+        period = len(tail) - len(probe) - at
+        length = max(200, 4 * period)
+        if length > len(tail):
+            return False
+        end = tail[-length:]
+        if end[period:] == end[:-period]:
+            return True
+        at = tail.rfind(probe, 0, at + len(probe) - 1)
+    return False
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Embedding servers, `openai:http://host:port/v1#model`: texts in, float32 vectors out.
 
 vLLM, SGLang, Text Embeddings Inference, llama.cpp and hosted APIs serve `/v1/embeddings`. A few
-batches are in flight at each server. One that the server refuses is halved; where that was all it
+batches are in flight at a time. One that the server refuses is halved; where that was all it
 took, later ones have the smaller size. A text that is longer than the model takes is cut, as
 sentence-transformers does, and counted. A vector that cannot be used is an error.
 """
@@ -19,15 +19,21 @@ from typing import Any
 import numpy as np
 
 from rpd_metric.models.concurrency import run, run_bounded
-from rpd_metric.models.embedders import EmbedderOptions, Floats
 from rpd_metric.models.failures import UNFIT_REQUEST, ServerError, backoff
-from rpd_metric.models.http import ServerClient, Servers, protocol_error, read_json, timeout_error
+from rpd_metric.models.http import (
+    ServerClient,
+    only_model,
+    protocol_error,
+    read_json,
+    timeout_error,
+)
 from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.spec import Address, EmbedderOptions, Floats
 
 logger = logging.getLogger(__name__)
 # What servers say of a text that is longer than the model takes.
 _TOO_LONG = re.compile(r"token|length|too long|context", re.IGNORECASE)
-# Requests at once, to each server; servers batch them further.
+# Requests at once; servers batch them further.
 IN_FLIGHT = 4
 # How often a failed attempt is repeated.
 RETRIES = RequestOptions(max_retries=6)
@@ -39,70 +45,34 @@ NUMBER_BYTES, ROW_BYTES = 32, 2**10
 MOST_NUMBERS = 8192
 
 
-class OpenAIEmbeddings(ServerClient):
-    """One server; a call is one attempt at one batch."""
+class EmbeddingServer(ServerClient):
+    """Encodes texts on a server; an [`~spec.Embedder`]."""
 
-    dimension = MOST_NUMBERS
-
-    async def __call__(self, texts: Sequence[str], **extra: int) -> list[Any]:
-        """Send one batch; returns what should be its vectors, in order. Raises [`ServerError`]."""
-        request = {"model": self.model, "input": texts, "encoding_format": "float", **extra}
-        most = len(texts) * (ROW_BYTES + NUMBER_BYTES * self.dimension)
-        text = await self._post(f"{self.address.url}/embeddings", request, most)
-        try:
-            body = read_json(text)
-            # The protocol promises an index, not an order.
-            by_index = {row["index"]: row["embedding"] for row in body["data"]}
-        except (KeyError, TypeError, ValueError):
-            raise protocol_error(self.address, f"no embeddings in {text[:200]}") from None
-        if len(body["data"]) != len(texts) or by_index.keys() != set(range(len(texts))):
-            raise protocol_error(self.address, f"{len(by_index)} vectors for {len(texts)} texts")
-        return [by_index[index] for index in range(len(texts))]
-
-    async def cut(self, text: str) -> Any:
-        """Send the beginning of a text that is too long, cut by the server where it can."""
-        while True:
-            try:  # -1: as many tokens as the model takes
-                return (await self([text], truncate_prompt_tokens=-1))[0]
-            except ServerError as error:
-                if error.status not in UNFIT_REQUEST or len(text) < 2:
-                    raise
-                text = text[: len(text) // 2]
-
-
-class EmbeddingServer:
-    """Encodes texts on one server, or on several with one model; an [`~embedders.Embedder`]."""
-
-    def __init__(self, clients: Sequence[OpenAIEmbeddings], options: EmbedderOptions) -> None:
-        self._servers = Servers(clients)
-        self.name = f"openai:{self._servers.model}"
+    def __init__(self, address: Address, options: EmbedderOptions, *, model: str) -> None:
+        super().__init__(address, model=model)
+        self.name = f"openai:{model}"
         self.batch_size = options.batch_size
         self.texts_cut = 0
-        self._address = clients[0].address
-        self._in_flight = IN_FLIGHT * len(clients)
         self._timeout = options.timeout
         self._dimension: int | None = None
 
+    @classmethod
+    def load(cls, address: Address, options: EmbedderOptions) -> EmbeddingServer:
+        """A client for a server, which is asked for its model where none is named."""
+        return cls(address, options, model=address.model or only_model(address))
+
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Encode `n` texts as an `(n, d)` float32 array, in order; equal texts travel once.
+        """Encode `n` texts as an `(n, d)` float32 array, in order. Raises [`ServerError`]."""
+        return np.stack(run(self._encode(texts)))
 
-        Raises [`ServerError`].
-        """
-        distinct = list(dict.fromkeys(texts))
-        if not distinct:
-            return np.zeros((0, self._dimension or 0), dtype=np.float32)
-        vectors = np.stack(run(self._encode(distinct)))
-        row_of = {text: row for row, text in enumerate(distinct)}
-        return vectors[[row_of[text] for text in texts]]
-
-    async def _encode(self, texts: list[str]) -> list[Floats]:
+    async def _encode(self, texts: Sequence[str]) -> list[Floats]:
         size = self.batch_size
         batches = [texts[start : start + size] for start in range(0, len(texts), size)]
-        parts = run_bounded(batches, self._batch, max_in_flight=self._in_flight)
+        parts = run_bounded(batches, self._batch, max_in_flight=IN_FLIGHT)
         async with aclosing(parts):
             return [vector async for part in parts for vector in part]
 
-    async def _batch(self, texts: list[str]) -> list[Floats]:
+    async def _batch(self, texts: Sequence[str]) -> list[Floats]:
         """The vectors of a batch, sent in parts if the server wants smaller ones."""
         if len(texts) <= self.batch_size:
             try:
@@ -115,7 +85,7 @@ class EmbeddingServer:
         half, cut = (len(texts) + 1) // 2, self.texts_cut
         vectors = [*await self._batch(texts[:half]), *await self._batch(texts[half:])]
         if self.texts_cut == cut and half < self.batch_size:
-            logger.warning("%s takes %d texts at a time", self._address.url, half)
+            logger.warning("%s takes %d texts at a time", self.address.url, half)
             self.batch_size = half
         return vectors
 
@@ -125,36 +95,53 @@ class EmbeddingServer:
         failed: Counter[str] = Counter()
         while True:
             try:
-                with self._servers.turn() as client:
-                    try:
-                        async with asyncio.timeout(self._timeout):
-                            client.dimension = self._dimension or MOST_NUMBERS
-                            embeddings: list[Any] = await client(sendable)
-                            return embeddings
-                    except TimeoutError:
-                        raise timeout_error(client.address, self._timeout) from None
-            except ServerError as error:
-                failed[error.reason] += 1
-                if not RETRIES.repeats(error, failed):
-                    raise
-                if (seconds := error.retry_after or 0) > PATIENCE:
-                    limit = f"it asks to wait {seconds:,.0f} s; {PATIENCE:g} s are the most"
-                    raise ServerError(f"{error} And {limit}", status=error.status) from None
-                wait = backoff(failed.total(), error)
-            await asyncio.sleep(wait)
+                async with asyncio.timeout(self._timeout):
+                    return await self._send(sendable)
+            except TimeoutError:
+                error = timeout_error(self.address, self._timeout)
+            except ServerError as failure:
+                error = failure
+            failed[error.reason] += 1
+            if not RETRIES.repeats(error, failed):
+                raise error
+            if (seconds := error.retry_after or 0) > PATIENCE:
+                limit = f"it asks to wait {seconds:,.0f} s; {PATIENCE:g} s are the most"
+                raise ServerError(f"{error} And {limit}", status=error.status)
+            await asyncio.sleep(backoff(failed.total(), error))
 
     async def _ask_cut(self, text: str, error: ServerError) -> Any:
+        """The vector of the beginning of a text that is too long, cut by the server if it can."""
         if error.status != 413 and not _TOO_LONG.search(str(error)):
             raise error
         if not self.texts_cut:
-            logger.warning("%s cuts texts that are too long: %s", self._address.url, error)
+            logger.warning("%s cuts texts that are too long: %s", self.address.url, error)
         self.texts_cut += 1
         try:
             async with asyncio.timeout(self._timeout):
-                with self._servers.turn() as client:
-                    return await client.cut(text)
+                while True:
+                    try:  # -1: as many tokens as the model takes
+                        return (await self._send([text], truncate_prompt_tokens=-1))[0]
+                    except ServerError as refusal:
+                        if refusal.status not in UNFIT_REQUEST or len(text) < 2:
+                            raise
+                        text = text[: len(text) // 2]
         except (ServerError, TimeoutError):
             raise error from None
+
+    async def _send(self, texts: Sequence[str], **extra: int) -> list[Any]:
+        """One attempt at one batch; what should be its vectors, in order."""
+        request = {"model": self.model, "input": texts, "encoding_format": "float", **extra}
+        most = len(texts) * (ROW_BYTES + NUMBER_BYTES * (self._dimension or MOST_NUMBERS))
+        text = await self._post(f"{self.address.url}/embeddings", request, most)
+        try:
+            body = read_json(text)
+            # The protocol promises an index, not an order.
+            by_index = {row["index"]: row["embedding"] for row in body["data"]}
+        except (KeyError, TypeError, ValueError):
+            raise protocol_error(self.address, f"no embeddings in {text[:200]}") from None
+        if len(body["data"]) != len(texts) or by_index.keys() != set(range(len(texts))):
+            raise protocol_error(self.address, f"{len(by_index)} vectors for {len(texts)} texts")
+        return [by_index[index] for index in range(len(texts))]
 
     def _vector(self, text: str, embedding: Any) -> Floats:
         try:
@@ -166,7 +153,7 @@ class EmbeddingServer:
             self._dimension = width
             return vector
         raise ServerError(
-            f"{self._address.url} sent no vector that can be used (finite numbers, not all 0, as "
-            f"many as in others) for the text {self._address.hide(text)[:100]!r}",
+            f"{self.address.url} sent no vector that can be used (finite numbers, not all 0, as "
+            f"many as in others) for the text {self.address.hide(text)[:100]!r}",
             kind="protocol",
         )

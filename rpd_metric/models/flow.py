@@ -20,7 +20,14 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from rpd_metric.errors import InputError, ModelError, RPDError, StoreError
-from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, answered_by, before_resend
+from rpd_metric.models.chat import (
+    Chat,
+    ChatReply,
+    ChatRequest,
+    answered_by,
+    before_resend,
+    ends_in_loop,
+)
 from rpd_metric.models.failures import (
     BudgetSpent,
     Interrupted,
@@ -29,7 +36,6 @@ from rpd_metric.models.failures import (
     backoff,
 )
 from rpd_metric.models.patience import GivingUp, Places
-from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.models.requests import RequestOptions, Share, Spending
 from rpd_metric.models.store import Replies, RequestKeys
 

@@ -10,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import random
 import re
-import time
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import aclosing, suppress
 from typing import Any, Self
 from urllib.parse import urlsplit
 
@@ -31,8 +29,6 @@ from rpd_metric.models.spec import Address
 CONNECT_SECONDS = 3.0
 # How long a reply may take is the flow's to say; a client gives up on connecting only.
 PATIENT = httpx.Timeout(None, connect=CONNECT_SECONDS)
-# A server that failed is left alone for so long, where there are others.
-REST = 10.0
 # Bytes of a reply beside its tokens or vectors.
 REPLY_BYTES = 2**18
 # Of a token: 128 characters, escaped, in a chunk of its own where the reply comes as a stream.
@@ -364,51 +360,3 @@ class ChatClient(ServerClient):
         return read_chat_reply(
             self.address, await self._post(f"{base}/chat/completions", body, most)
         )
-
-
-class Servers:
-    """Several servers with the same model: each request goes where most places are free.
-
-    One that fails rests for `REST` seconds, and is then tried with a single request. Each process
-    counts its own requests only, so equally loaded servers are chosen at random. Called, it is a
-    [`~chat.Chat`]. Raises [`SpecError`] where they serve different models.
-    """
-
-    def __init__(self, clients: Sequence[Any]) -> None:
-        names = sorted({client.model for client in clients})
-        if len(names) > 1:
-            raise SpecError(
-                f"the servers of one spec must serve the same model; these serve {', '.join(names)}"
-            )
-        self.model: str = names[0]
-        limits: list[Any] = [getattr(client, "max_concurrency", None) for client in clients]
-        self.max_concurrency = None if None in limits else sum(limits)
-        self._clients = clients
-        self._shares = [1 / (limit or 1) for limit in limits]  # what a request takes of the places
-        self._used = [0.0] * len(clients)  # the share of its places that is in use
-        self._rests_until = [0.0] * len(clients)  # 0: it has not failed since it last answered
-
-    @contextmanager
-    def turn(self) -> Iterator[Any]:
-        """The client for one request, which is made within; its outcome is taken note of."""
-        now, servers = time.monotonic(), range(len(self._clients))
-        awake = [index for index in servers if self._rests_until[index] <= now]
-        index = min(awake or servers, key=lambda index: (self._used[index], random.random()))
-        if self._rests_until[index]:
-            self._rests_until[index] = now + REST
-        self._used[index] += self._shares[index]
-        try:
-            yield self._clients[index]
-            self._rests_until[index] = 0.0
-        except ServerError as error:
-            if error.retryable and error.status != 429:
-                self._rests_until[index] = time.monotonic() + REST
-            raise
-        finally:
-            self._used[index] -= self._shares[index]
-
-    async def __call__(self, request: ChatRequest) -> ChatReply:
-        """Send one request to one of them. Raises [`ServerError`]."""
-        with self.turn() as chat:
-            reply: ChatReply = await chat(request)
-            return reply

@@ -12,22 +12,28 @@ float32 PyTorch multiplies by oneDNN only what is in oneDNN's own layout, in bfl
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from io import BytesIO
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch.nn import functional
 
-from rpd_metric.models.embedders import Dtype
+from rpd_metric.errors import ModelError
+from rpd_metric.models.spec import Dtype
 
 LAYERS = 6
 HEADS = 12
 WIDTH = 384
 EPSILON = 1e-12
+TAUGHT = Path(__file__).with_name("taught.npz")
+TAUGHT_SHA256 = "494e590d1401f0ec2dc0e5d974db45d052535dbbeb52881025f297594b74fc68"
 # Word pieces that are read, [CLS] and [SEP] included; the model was trained for so many.
 LONGEST = 256
 # Word pieces of a block. More do not make a core faster, and leave its cache.
@@ -115,9 +121,41 @@ class MiniLM:
             hidden = layer(hidden, runs_of(texts))
         return hidden
 
-    def get_embedding_dimension(self) -> int:
-        """Length of the vectors."""
-        return WIDTH
+
+class Taught(MiniLM):
+    """`taught`: the model, its upper layers taught what a strategy is.
+
+    `taught.npz` has what teaching changed in each weight, a matrix in eight bits with a scale for
+    each row. `benchmarks/teach.py` makes it; `taught.md` says of which data, and has the log.
+    """
+
+    def _weights(self, folder: Path) -> Weights:
+        weights = super()._weights(folder)
+        for name, change in read_changes().items():
+            weights[name] = weights[name] + change
+        return weights
+
+
+def read_changes() -> Weights:
+    """What teaching changed in MiniLM's weights, by their names.
+
+    Raises [`ModelError`]: The file is not the one that belongs to this version.
+    """
+    content = TAUGHT.read_bytes()
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != TAUGHT_SHA256:
+        raise ModelError(
+            f"{TAUGHT} has sha256 {digest}, not {TAUGHT_SHA256}. Install the package again: "
+            "pip install --force-reinstall rpd-metric"
+        )
+    with np.load(BytesIO(content)) as arrays:
+        return {
+            name: torch.from_numpy(
+                arrays[name].astype(np.float32) * arrays[f"{name}/scale"].astype(np.float32)
+            )
+            for name in arrays.files
+            if not name.endswith("/scale")
+        }
 
 
 class _Layer:

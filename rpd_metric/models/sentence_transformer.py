@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from rpd_metric.errors import MissingExtraError, ModelError, first_line, needs_extra
-from rpd_metric.models.embedders import EmbedderOptions, Floats
 from rpd_metric.models.http_library import httpx
+from rpd_metric.models.spec import EmbedderOptions, Floats
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 MINILM_COMMIT = "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
@@ -34,7 +34,7 @@ MINILM_SHA256 = {
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 # Encoders that need no sentence-transformers.
-PACKED = {"minilm": "rpd_metric.models.minilm:MiniLM", "taught": "rpd_metric.models.taught:Taught"}
+PACKED = {"minilm": "rpd_metric.models.minilm:MiniLM", "taught": "rpd_metric.models.minilm:Taught"}
 # A Hub that does not answer within so many seconds is not waited for.
 HUB_SECONDS = 5.0
 
@@ -50,7 +50,7 @@ def load_minilm(options: EmbedderOptions) -> SentenceTransformerEmbedder:
 
 
 def load_taught(options: EmbedderOptions) -> SentenceTransformerEmbedder:
-    """Load all-MiniLM-L6-v2 with the layers of `taught.npz`; see `taught.py`."""
+    """Load all-MiniLM-L6-v2 with the layers of `taught.npz`; see `minilm.py`."""
     return SentenceTransformerEmbedder("taught", str(minilm_path()), options)
 
 
@@ -89,27 +89,20 @@ class SentenceTransformerEmbedder:
                 ) from error
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """Encode texts, each distinct text once; see [`Embedder`]."""
-        # Solutions to one problem repeat steps word for word: encode() would encode each anew.
-        distinct = list(dict.fromkeys(texts))
-        if not distinct:
-            return np.zeros((0, self._model.get_embedding_dimension()), dtype=np.float32)
+        """Encode texts; see [`Embedder`]."""
         # prompt="" because RPD compares like with like: a query prompt would tell the two
         # sides of a pair apart.
         with self._lock:
             if self._model.device.type == "cpu":
-                encoded = self._as_if_alone(distinct)
-            else:
-                encoded = self._model.encode(
-                    distinct,
-                    batch_size=self.options.batch_size,
-                    show_progress_bar=False,
-                    convert_to_numpy=True,
-                    prompt="",
-                )
-        vectors = np.asarray(encoded, dtype=np.float32)
-        row_of = {text: row for row, text in enumerate(distinct)}
-        return vectors[[row_of[text] for text in texts]]
+                return self._as_if_alone(texts)
+            encoded = self._model.encode(
+                list(texts),
+                batch_size=self.options.batch_size,
+                show_progress_bar=False,
+                convert_to_numpy=True,
+                prompt="",
+            )
+        return np.asarray(encoded, dtype=np.float32)
 
     def _as_if_alone(self, texts: Sequence[str]) -> Floats:
         """On a CPU: no vector depends on another text, and each forward pass runs on one core."""

@@ -1,10 +1,11 @@
-"""Model specs: the strings that name a model, read in one place.
+"""Model specs: the strings that name a model, which kinds there are, and loading them.
 
-    tgi:http://host:port   openai:http://a/v1,http://b/v1#model   hf:model-id   minilm
+    tgi:http://host:port   openai:http://host:port/v1#model   hf:model-id   minilm
 
 A spec is a kind, and behind a colon what that kind needs: a model's id or folder for those that
-run in this process, one or more URLs with an optional `#model` for servers. Which kinds there are
-is `kinds.py`'s to say. Keys of servers come from the environment and from nowhere else.
+run in this process, a URL with an optional `#model` for a server. Keys of servers come from the
+environment and from nowhere else. Chat models follow the protocol of `chat.py`, encoders
+[`Embedder`]: texts in, one float32 vector per text out.
 """
 
 from __future__ import annotations
@@ -13,12 +14,18 @@ import difflib
 import os
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pkgutil import resolve_name
-from typing import Any
+from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
-from rpd_metric.errors import SpecError
+import numpy as np
+import numpy.typing as npt
+
+from rpd_metric.errors import InputError, SpecError, check_least
+from rpd_metric.models.chat import Chat, ChatOptions
 from rpd_metric.plugins import Registry, border
 
 # The only hosts beyond this machine that HF_TOKEN is sent to.
@@ -26,6 +33,8 @@ HUGGING_FACE = (".hf.jobs", ".endpoints.huggingface.cloud")
 # A shorter key is a placeholder, such as "none", and may occur in any text.
 SHORTEST_SECRET = 8
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+Dtype = Literal["float32", "bfloat16", "float16"]
+Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -80,14 +89,14 @@ class ModelSpec:
 
     text: str  # as it was written
     kind: str
-    addresses: tuple[Address, ...]  # none for models of this process
+    address: Address | None  # of a server
     model: str | None  # the name after `#`; the id or folder of others
     needs_gpu: bool
 
     @property
     def runs_here(self) -> bool:
         """Whether this process does the work."""
-        return not self.addresses
+        return self.address is None
 
     @classmethod
     def parse(cls, text: str, kinds: Registry[Kind]) -> ModelSpec:
@@ -104,11 +113,10 @@ class ModelSpec:
             wrong = "takes nothing after it" if rest else f"names no {kinds.what}"
             raise SpecError(f"{word}{colon} {wrong}; write {kind.form}")
         if not kind.is_server:
-            return cls(text, word, (), rest or None, kind.needs_gpu)
-        written, _, model = rest.partition("#")
-        urls = re.split(r"\s*,\s*(?=https?://)", written)
-        addresses = tuple(_address(word, url, model.strip(), kind.key_variable) for url in urls)
-        return cls(text, word, addresses, model.strip() or None, False)
+            return cls(text, word, None, rest or None, kind.needs_gpu)
+        url, _, model = rest.partition("#")
+        address = _address(word, url, model.strip(), kind.key_variable)
+        return cls(text, word, address, model.strip() or None, False)
 
 
 def _address(kind: str, url: str, model: str, key_variable: str) -> Address:
@@ -124,6 +132,11 @@ def _address(kind: str, url: str, model: str, key_variable: str) -> Address:
             f"from the environment only: set {key_variable} and write {kind}:http://host:port"
         )
     host = parts.hostname
+    if "," in url:
+        raise SpecError(
+            f"the {kind}: spec names several servers; put a router before them, or let one serve "
+            "all GPUs (vllm serve --data-parallel-size), and name its address"
+        )
     if parts.scheme not in ("http", "https") or not host:
         raise SpecError(
             f"what follows {kind}: is not a server's URL; "
@@ -149,12 +162,9 @@ def _key(variable: str) -> str | None:
     return key or None
 
 
-def load_named(spec: ModelSpec, kinds: Registry[Kind], options: Any) -> list[Any]:
-    """Load what a spec names: one model or client per server, or one of this process."""
-    kind = kinds[spec.kind]
-    if kind.is_server:
-        return [kind.load(address, options) for address in spec.addresses]
-    return [kind.load(spec.model, options) if spec.model else kind.load(options)]
+def _loaded(spec: ModelSpec, kinds: Registry[Kind], options: Any) -> Any:
+    kind, place = kinds[spec.kind], spec.address or spec.model
+    return kind.load(place, options) if place else kind.load(options)
 
 
 def _unknown(word: str, colon: str, kinds: Registry[Kind]) -> SpecError:
@@ -164,3 +174,113 @@ def _unknown(word: str, colon: str, kinds: Registry[Kind]) -> SpecError:
     shown = f"{word[:40]}:..." if colon else word[:40]
     forms = ", ".join(kind.form for kind in kinds.values())
     return SpecError(f"unknown {kinds.what} '{shown}'; {hint}The forms are: {forms}")
+
+
+class Embedder(Protocol):
+    """Encodes texts. `name` is what cards and manifests call it."""
+
+    name: str
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """Encode `n` texts as an `(n, d)` float32 array, in order."""
+        ...
+
+
+@dataclass(frozen=True)
+class EmbedderOptions:
+    """How an encoder is loaded; but for the first two, of this process."""
+
+    batch_size: int = 64  # texts per request or, on a GPU, per forward pass
+    timeout: float = 120.0  # seconds for one attempt at a request to a server
+    device: str | None = None  # "cpu", "cuda", "mps", ...; the library's choice if unset
+    dtype: Dtype = "float32"  # of the weights; vectors are float32
+    threads: int = 1  # on a CPU, forward passes at once; the vectors do not depend on it
+
+    def __post_init__(self) -> None:
+        check_least(1, self, "batch_size", "threads")
+        if self.timeout <= 0:
+            raise InputError(f"timeout is {self.timeout:g} s; it must be above 0")
+
+
+CHAT_MODELS = Registry(
+    "chat model",
+    Kind,
+    {
+        "openai": Kind(
+            "openai:http://host:port/v1#model",
+            "rpd_metric.models.openai:OpenAIChat.load",
+            is_server=True,
+            key_variable="OPENAI_API_KEY",
+        ),
+        "tgi": Kind(
+            "tgi:http://host:port",
+            "rpd_metric.models.tgi:TGIChat.load",
+            is_server=True,
+            key_variable="HF_TOKEN",
+        ),
+        "hf": Kind("hf:model-id", "rpd_metric.models.in_process:load", needs_gpu=True),
+        "vllm": Kind("vllm:model-id", "rpd_metric.models.vllm:load", needs_gpu=True),
+    },
+)
+
+EMBEDDERS = Registry(
+    "embedder",
+    Kind,
+    {
+        "minilm": Kind("minilm", "rpd_metric.models.sentence_transformer:load_minilm"),
+        "taught": Kind("taught", "rpd_metric.models.sentence_transformer:load_taught"),
+        "static": Kind("static", "rpd_metric.models.static:StaticEmbedder"),
+        "st": Kind("st:model-id", "rpd_metric.models.sentence_transformer:load", needs_gpu=True),
+        "openai": Kind(
+            "openai:http://host:port/v1#model",
+            "rpd_metric.models.embedding_servers:EmbeddingServer.load",
+            is_server=True,
+            key_variable="OPENAI_API_KEY",
+        ),
+    },
+    group="rpd.embedders",
+)
+
+
+def chat_spec(text: str) -> ModelSpec:
+    """Read the spec of a chat model. Raises [`SpecError`]."""
+    return ModelSpec.parse(text, CHAT_MODELS)
+
+
+def embedder_spec(text: str) -> ModelSpec:
+    """Read the spec of an encoder. Raises [`SpecError`]."""
+    return ModelSpec.parse(text, EMBEDDERS)
+
+
+def load_chat(spec: str | Chat, options: ChatOptions | None = None) -> Chat:
+    """Load the chat model that a spec names; a chat model is returned as it is.
+
+    Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
+    """
+    if not isinstance(spec, str):
+        if not callable(spec):
+            raise SpecError(f"a chat model is a spec string or a Chat, not {type(spec).__name__}")
+        return spec
+    chat: Chat = _loaded(chat_spec(spec), CHAT_MODELS, options or ChatOptions())
+    return chat
+
+
+def load_embedder(spec: str | Embedder, **options: Any) -> Embedder:
+    """Load the encoder that a spec names; the same spec and options give the same object.
+
+    An object with an `encode` method is returned as it is. `options` are the fields of
+    [`~embedders.EmbedderOptions`]. Raises [`SpecError`], [`ModelError`] and [`MissingExtraError`].
+    """
+    embedder = _load(spec, EmbedderOptions(**options)) if isinstance(spec, str) else spec
+    if not (callable(getattr(embedder, "encode", None)) and hasattr(embedder, "name")):
+        raise SpecError(
+            "an embedder is a spec string or an object with a name and encode(texts), "
+            f"not {type(embedder).__name__}"
+        )
+    return embedder
+
+
+@lru_cache(maxsize=4)
+def _load(text: str, options: EmbedderOptions) -> Embedder:
+    embedder: Embedder = _loaded(embedder_spec(text), EMBEDDERS, options)
+    return embedder

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rpd_metric.models.embedders import EmbedderOptions, Floats
+from rpd_metric.models.spec import EmbedderOptions, Floats
 
 FILE = Path(__file__).with_name("static_vectors.npz")
 # What `minilm` needs; see `sentence_transformer.py`.

@@ -17,9 +17,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rpd_metric.errors import InputError, ModelError, ReplyError
-from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, give_up, judge_reply
+from rpd_metric.models.chat import (
+    Chat,
+    ChatReply,
+    ChatRequest,
+    Sampling,
+    ends_in_loop,
+    give_up,
+    judge_reply,
+)
 from rpd_metric.models.concurrency import run_bounded
-from rpd_metric.models.repetition import ends_in_loop
 from rpd_metric.prompts.templates import PromptTemplate, fence, load_template, sendable
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.protocol import MAX_STEPS, MIN_STEPS, Summary

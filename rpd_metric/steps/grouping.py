@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from rpd_metric.distance.diversity import renumbered
+from rpd_metric.distance.groups import renumbered
 from rpd_metric.errors import ModelError, ReplyError
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling, judge_reply
 from rpd_metric.prompts.templates import fence, load_template, sendable

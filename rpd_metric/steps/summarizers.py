@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rpd_metric.errors import SpecError
-from rpd_metric.models.kinds import CHAT_MODELS, load_chat
 from rpd_metric.models.requests import RequestOptions
-from rpd_metric.models.spec import Kind, ModelSpec
+from rpd_metric.models.spec import CHAT_MODELS, Kind, ModelSpec, load_chat
 from rpd_metric.plugins import Registry
 from rpd_metric.steps.protocol import Summarizer
 

@@ -1,12 +1,16 @@
-"""Which methods a solution mentions: a vocabulary of mathematics, looked up in linear time.
+"""Which methods and expressions a solution mentions, looked up in linear time.
 
-The vocabulary is data, `vocabulary.json`: school and competition mathematics in English. An entry
-is a verb phrase, a weight that says how telling it is, and what gives it away: words (`*` stands
-for any ending), a notation (a regular expression in which every repetition is bounded), or both.
-LaTeX commands are read as words (`\\binom` as "binomial coefficient"), and context is ignored.
+The vocabulary of methods is data, `vocabulary.json`: school and competition mathematics in English.
+An entry is a verb phrase, a weight that says how telling it is, and what gives it away: words (`*`
+stands for any ending), a notation (a regular expression in which every repetition is bounded), or
+both. LaTeX commands are read as words (`\\binom` as "binomial coefficient"); context is ignored.
 
 The weights are rarities, ln((N + 1) / (n + 1)), among N = 8,235 unlabelled solutions to competition
 problems, of which n mention the method.
+
+Another strategy passes through other numbers and simple expressions, too: two numbers or one-letter
+names with an operator between them, as `2^12`, `k/60`, `x=4`. LaTeX and other ways to write an
+operator are read alike; words are not read.
 """
 
 from __future__ import annotations
@@ -19,6 +23,25 @@ from importlib.resources import files
 from typing import NamedTuple
 
 _TOKEN = re.compile(r"\\[a-zA-Z]+|[a-z]+(?:['’]s\b)?", re.IGNORECASE)
+_GROUPED_DIGITS = re.compile(r"(?<=\d)(?:,|\{,\}|\\!|\\,){1,4}(?=\d{3}\b)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_PLAIN_WORD = re.compile(r"(?<!\\)\b[A-Za-z]{2,}\b")
+_ATOM = r"(?:\d{1,40}(?:\.\d{1,40})?|(?<![A-Za-z])[A-Za-z](?![A-Za-z]))"
+_EXPRESSION = re.compile(rf"(?=((?<![\d.]){_ATOM}[\^*/+\-=]{_ATOM}(?!\d)))")
+# In this order; what stands for a word keeps the letters beside it apart.
+_SPELLINGS = tuple(
+    (re.compile(pattern), plain)
+    for pattern, plain in (
+        (r"\\(?:cdot|times)|[×·∙⋅]", "*"),
+        (r"[−–]", "-"),
+        (r"\\[dt]?frac\s{0,9}\{([^{}]{0,99})\}\s{0,9}\{([^{}]{0,99})\}", r"(\1)/(\2)"),
+        (r"\\(?:left|right|,|!|;|quad|text|mathrm|displaystyle)", ""),
+        (r"\*\*", "^"),
+        ("²", "^2"),
+        ("³", "^3"),
+        (r"[\s${}\\&]", ""),
+    )
+)
 
 
 class Method(NamedTuple):
@@ -73,6 +96,23 @@ def find_methods(text: str) -> list[Method]:
         if symbol := pattern.search(text):
             first[method] = min(first.get(method, symbol.start()), symbol.start())
     return sorted(first, key=lambda method: (first[method], method.phrase))
+
+
+def expressions(text: str) -> set[str]:
+    """The numbers and simple expressions of a text.
+
+    >>> sorted(expressions(r"As $2^{12} - 1$ is 4,095, x \\cdot 3 = y."))
+    ['1', '12', '12-1', '2', '2^12', '3', '3=y', '4095', 'x*3']
+    """
+    whole = _GROUPED_DIGITS.sub("", text)
+    numbers = {
+        f"{float(number):g}" if "." in number else str(int(number[:40]))
+        for number in _NUMBER.findall(whole)
+    }
+    plain = _PLAIN_WORD.sub(" \u00a7 ", whole)
+    for spelling, written in _SPELLINGS:
+        plain = spelling.sub(written, plain)
+    return numbers | {match[1] for match in _EXPRESSION.finditer(plain)}
 
 
 def _words(text: str, latex_words: dict[str, str]) -> list[tuple[str, int]]:

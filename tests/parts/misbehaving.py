@@ -31,8 +31,8 @@ from parts.http_server import LocalServer
 from rpd_metric.errors import RPDError
 from rpd_metric.models.concurrency import run_bounded
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.kinds import load_chat
 from rpd_metric.models.requests import RequestOptions
+from rpd_metric.models.spec import load_chat
 from rpd_metric.models.store import ReplyStore
 from rpd_metric.steps.chat_summarizer import ChatSummarizer
 

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from parts.http_server import LocalServer
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 Vectors = list[list[float]]
 

@@ -10,7 +10,7 @@ one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,6 @@ def make_tokenizer(
     *,
     vocab_size: int,
     length: int,
-    added: Sequence[str] = (),
 ) -> Any:
     """Train a byte-pair tokenizer; `special` are the tokens of padding, start and end."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -108,7 +107,6 @@ def make_tokenizer(
         show_progress=False,
     )
     bare.train_from_iterator(texts, trainer)
-    bare.add_tokens(list(added))
     return PreTrainedTokenizerFast(
         tokenizer_object=bare,
         eos_token=special[2],

@@ -19,6 +19,9 @@ from parts.rows import read_lines, write_rows
 from parts.smollm2 import NAME, missing, smollm2
 from parts.transformers_serve import transformers_serve
 from rpd_datasets.cli import main
+from rpd_metric.models.chat import ChatRequest, Sampling
+from rpd_metric.models.failures import ServerError
+from rpd_metric.models.spec import load_chat
 
 pytestmark = [
     pytest.mark.slow,
@@ -105,6 +108,16 @@ def test_the_folder_runs_in_this_process_too(rows, tmp_path, capsys):
     status = curate(rows, f"hf:{smollm2()}", tmp_path, "--longest-reply", "0")
     assert status in (0, 1)
     assert re.search(r" 0 failed", capsys.readouterr().err)
+
+
+async def test_a_real_server_cuts_at_the_limit_and_refuses_a_name_that_it_does_not_serve(server):
+    asked = ChatRequest(({"role": "user", "content": "Hi"},), Sampling(max_tokens=3))
+    reply = await load_chat(server)(asked)
+    assert (reply.finish_reason, reply.completion_tokens) == ("length", 3)
+    with pytest.raises(ServerError) as caught:
+        await load_chat(server.replace(NAME, "other"))(asked)
+    assert (caught.value.status, caught.value.retryable) == (400, False)
+    assert f"pinned to '{NAME}'" in str(caught.value)
 
 
 def test_pass_at_k_of_a_real_server_is_graded_to_the_last_sample(server, tmp_path, capsys):

@@ -23,8 +23,7 @@ from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
 from rpd_metric.distance.measured import CHAT, read_evidence
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.embedders import Embedder
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import Embedder, load_embedder
 from rpd_metric.steps.summarizers import load_summarizer
 
 SOLUTIONS, STEPS = "solutions", "steps, one per line"

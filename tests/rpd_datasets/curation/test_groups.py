@@ -28,7 +28,7 @@ from rpd_datasets.cli import main
 from rpd_datasets.curation.folder import Journal
 from rpd_datasets.curation.scoring import UNSCORED
 from rpd_datasets.problem import Problem, strategy_labels
-from rpd_metric.distance.trust import scores_by_groups
+from rpd_metric.distance.groups import scores_by_groups
 from rpd_metric.statistics.strategy_counts import effective_number
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)

@@ -12,7 +12,7 @@ from rpd_datasets.curation.scoring import score_problem
 from rpd_datasets.judging.judges import CurationJudges
 from rpd_datasets.tokens import token_counter
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 
 @pytest.fixture

@@ -21,9 +21,8 @@ from rpd_datasets.curation.scoring import Scored
 from rpd_datasets.curation.summary import Choice, ProblemScore, RunSummary, evidence_of
 from rpd_datasets.filters.answer_checks import CHECKS
 from rpd_datasets.problem import Problem
-from rpd_metric.distance.calibration import Calibration
 from rpd_metric.distance.distances import DISTANCES, TOGETHER, Distance
-from rpd_metric.distance.measured import EvidenceTable, Measurement
+from rpd_metric.distance.measured import Calibration, EvidenceTable, Measurement
 
 MATRIX = [
     [0.0, 0.2, 0.6, None],

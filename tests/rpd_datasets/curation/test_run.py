@@ -13,7 +13,7 @@ from rpd_datasets.cli import main
 from rpd_datasets.curation.models import Models
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import OutputError
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 FILTERS = FilterConfig(min_solutions=2, require_complete=False)
 

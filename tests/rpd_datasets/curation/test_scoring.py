@@ -15,7 +15,7 @@ from rpd_datasets.tokens import token_counter
 from rpd_metric.distance.core import problem_score
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 FACTOR = (
     "We look for two numbers whose product is 6 and whose sum is 5. They are 2 and 3, so the "

@@ -29,7 +29,7 @@ from rpd_datasets.curation.folder import Journal
 from rpd_datasets.curation.models import load_models
 from rpd_datasets.curation.scoring import scoring_fingerprint
 from rpd_datasets.problem import Problem
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 CONFIG = CurationConfig(num_problems=5, num_solutions=2, filters=FilterConfig(min_solutions=2))
 FINGERPRINT = "f" * 64

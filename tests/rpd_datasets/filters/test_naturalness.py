@@ -15,7 +15,7 @@ from rpd_datasets.filters.pipeline import filter_problem
 from rpd_datasets.problem import Problem
 from rpd_datasets.tokens import token_counter
 from rpd_metric.errors import InputError, SpecError
-from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.spec import load_chat
 from rpd_metric.reasons import Reason
 
 PROBLEM = "A box holds 27 pencils. How many pencils are in 6 boxes?"

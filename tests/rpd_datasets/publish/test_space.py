@@ -23,7 +23,7 @@ from rpd_datasets.cli import main
 from rpd_datasets.publish.space import space_files
 from rpd_datasets.publish.space.space_files import GRADIO, write_space
 from rpd_metric.errors import InputError, OutputError
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = "steps, one per line"

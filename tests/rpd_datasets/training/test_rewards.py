@@ -17,7 +17,7 @@ from rpd_datasets.training.reward_functions import (
 )
 from rpd_metric.errors import InputError
 from rpd_metric.grading.mathematics import Grader
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 from rpd_metric.steps.extractive import ExtractiveSummarizer
 
 

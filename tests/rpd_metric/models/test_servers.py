@@ -25,11 +25,9 @@ from rpd_metric.models import failures, http
 from rpd_metric.models.chat import Chat, ChatReply, ChatRequest, Sampling
 from rpd_metric.models.failures import BudgetSpent, ServerError
 from rpd_metric.models.flow import Flow
-from rpd_metric.models.http import ServerClient, Servers, read_chat_reply, retry_after
-from rpd_metric.models.kinds import load_chat, load_embedder
+from rpd_metric.models.http import read_chat_reply, retry_after
 from rpd_metric.models.requests import RequestOptions
-from rpd_metric.models.spec import Address
-from rpd_metric.models.store import ReplyStore
+from rpd_metric.models.spec import Address, load_chat, load_embedder
 
 SECRET = "sk-very-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "boolean"}}}
@@ -402,58 +400,6 @@ def test_a_chat_and_its_flow_outlive_event_loops(form):
         assert {asyncio.run(flow(request())).text for _ in range(3)} == {SUMMARY}
 
 
-# ---------------------------------------------------------------- several servers
-
-
-async def ask_all(flow: Flow, count: int) -> None:
-    await asyncio.gather(*(flow(request(f"Question {n}")) for n in range(count)))
-
-
-def test_two_servers_share_the_requests_by_their_places_and_find_the_same_replies(tmp_path):
-    with (
-        ReplyStore(tmp_path / "replies.sqlite") as store,
-        FakeTGI(seconds=0.02, info={"max_concurrent_requests": 9}) as large,
-        FakeTGI(seconds=0.02, info={"max_concurrent_requests": 3}) as small,
-    ):
-        flow = Flow(load_chat(f"tgi:{small.url},{large.url}"), store=store)
-        asyncio.run(ask_all(flow, 120))
-        assert 2 <= len(large.requests) / len(small.requests) <= 4
-        assert small.overloaded == large.overloaded == 0
-        again = Flow(load_chat(f"tgi:{small.url}"), store=store)
-        asyncio.run(ask_all(again, 120))
-        assert (again.stats.cached, len(large.requests) + len(small.requests)) == (120, 120)
-
-
-def test_when_one_server_dies_the_other_finishes_and_every_request_is_answered():
-    info = {"max_concurrent_requests": 4}
-    with FakeTGI(seconds=0.02, info=info) as a, FakeTGI(seconds=0.02, info=info) as b:
-        flow = Flow(load_chat(f"tgi:{a.url},{b.url}"))
-
-        async def run() -> None:
-            asking = asyncio.create_task(ask_all(flow, 60))
-            while len(b.requests) < 10:
-                await asyncio.sleep(0.005)
-            await asyncio.to_thread(b.stop)
-            await asking
-
-        asyncio.run(run())
-        assert (flow.stats.done, flow.stats.failed) == (60, 0)
-        assert 1 <= flow.stats.trouble["connection"] <= 10
-
-
-def test_a_server_that_failed_rests_and_is_then_tried_with_one_request(monkeypatch):
-    now = 100.0
-    monkeypatch.setattr("rpd_metric.models.http.time.monotonic", lambda: now)
-    servers = Servers([ServerClient(HERE, model="m"), ServerClient(HERE, model="m")])
-    with pytest.raises(ServerError), servers.turn() as failed:
-        raise ServerError("gone", kind="connection")
-    with servers.turn() as first, servers.turn() as second:
-        assert failed not in (first, second)
-    now += 11.0
-    with servers.turn() as first, servers.turn() as second, servers.turn() as third:
-        assert [first, second, third].count(failed) == 1
-
-
 # ---------------------------------------------------------------- what a spec names
 
 
@@ -477,15 +423,6 @@ def test_a_server_is_asked_for_its_model_and_its_limit():
 def test_a_spec_that_its_server_cannot_fulfil_is_refused(server, named, said):
     with server, pytest.raises(SpecError, match=said):
         load_chat(named.format(url=server.url))
-
-
-def test_servers_with_different_models_are_refused():
-    with (
-        FakeTGI() as a,
-        FakeTGI(info={"model_id": "other/model"}) as b,
-        pytest.raises(SpecError, match="must serve the same model; these serve Qwen/Qwen3-14B, o"),
-    ):
-        load_chat(f"tgi:{a.url},{b.url}")
 
 
 def test_a_server_that_is_down_is_named_but_a_given_model_suffices():

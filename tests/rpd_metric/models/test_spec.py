@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_metric.errors import MissingExtraError, SpecError
-from rpd_metric.models.kinds import CHAT_MODELS, EMBEDDERS, chat_spec, load_chat, load_embedder
-from rpd_metric.models.spec import Address, ModelSpec
+from rpd_metric.models.spec import (
+    CHAT_MODELS,
+    EMBEDDERS,
+    Address,
+    ModelSpec,
+    chat_spec,
+    load_chat,
+    load_embedder,
+)
 from rpd_metric.steps.summarizers import (
     SUMMARIZERS,
     asks_chat_model,
@@ -46,16 +53,16 @@ def test_every_kind_has_a_loader_and_its_own_form_is_a_spec(kind):
 
 
 @pytest.mark.parametrize(
-    ("text", "urls", "model", "here", "gpu"),
+    ("text", "url", "model", "here", "gpu"),
     [
-        ("tgi:http://a:80", ("http://a:80",), None, False, False),
-        ("openai:http://a/v1/, https://b/v1#m", ("http://a/v1", "https://b/v1"), "m", False, False),
-        ("hf:org/model", (), "org/model", True, True),
+        ("tgi:http://a:80", "http://a:80", None, False, False),
+        ("openai: https://a/v1/#m", "https://a/v1", "m", False, False),
+        ("hf:org/model", None, "org/model", True, True),
     ],
 )
-def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu):
+def test_a_chat_spec_is_taken_apart(text, url, model, here, gpu):
     spec = chat_spec(text)
-    assert tuple(address.url for address in spec.addresses) == urls
+    assert (spec.address and spec.address.url) == url
     assert (spec.model, spec.runs_here, spec.needs_gpu) == (model, here, gpu)
 
 
@@ -73,6 +80,7 @@ def test_a_chat_spec_is_taken_apart(text, urls, model, here, gpu):
         ("openai:http:///v1#m", "write openai:http://host:port"),
         ("tgi:http://host:notaport", "is not a server's URL"),
         ("tgi:http://[::1", "is not a server's URL"),
+        ("openai:http://a/v1,http://b/v1#m", "put a router before them"),
     ],
 )
 def test_a_spec_that_names_nothing_is_refused_with_the_forms(bad, said):
@@ -85,9 +93,9 @@ def test_a_spec_that_names_nothing_is_refused_with_the_forms(bad, said):
 @given(st.text(max_size=60))
 def test_no_text_after_the_kind_breaks_the_parser(text):
     with contextlib.suppress(SpecError):
-        for address in chat_spec(f"tgi:{text}").addresses:
-            assert address.url.startswith(("http://", "https://"))
-            assert "@" not in address.url.split("/")[2]
+        url = chat_spec(f"tgi:{text}").address.url
+        assert url.startswith(("http://", "https://"))
+        assert "@" not in url.split("/")[2]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +150,7 @@ def test_vllm_in_process_says_what_to_install_where_it_is_missing():
 def test_the_hubs_token_goes_to_hugging_face_and_to_this_machine_only(text, key, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf")
     monkeypatch.setenv("OPENAI_API_KEY", "sk")
-    spec = chat_spec(text)
-    assert [address.key for address in spec.addresses] == [key]
+    assert chat_spec(text).address.key == key
 
 
 @pytest.mark.parametrize("key", ["sk-vérité-1234", "“sk-1234567890”", "sk-12\x0134", "two words"])

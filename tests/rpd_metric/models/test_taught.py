@@ -8,24 +8,24 @@ from rpd_datasets.judging.auroc import count_wins, pooled_auroc, within_auroc
 from rpd_datasets.judging.labels import Labels
 from rpd_metric.errors import ModelError
 from rpd_metric.measure import distance_matrices
-from rpd_metric.models import taught
-from rpd_metric.models.kinds import load_embedder
+from rpd_metric.models import minilm
+from rpd_metric.models.spec import load_embedder
 
 TEXTS = ["Add the roots by Vieta.", "Count the cases modulo 7, one by one.", "", "By induction."]
 
 
 def test_another_file_than_the_shipped_one_is_an_error_that_says_so(tmp_path, monkeypatch):
-    assert taught.FILE.stat().st_size < 8_000_000
-    content = bytearray(taught.FILE.read_bytes())
+    assert minilm.TAUGHT.stat().st_size < 8_000_000
+    content = bytearray(minilm.TAUGHT.read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "taught.npz").write_bytes(content)
-    monkeypatch.setattr(taught, "FILE", tmp_path / "taught.npz")
+    monkeypatch.setattr(minilm, "TAUGHT", tmp_path / "taught.npz")
     with pytest.raises(ModelError, match=r"has sha256 .*, not .*Install the package again"):
         load_embedder("taught", batch_size=3)
 
 
 def test_every_layer_above_the_third_is_changed_and_a_vector_is_of_its_text_alone():
-    changes = taught.read_changes(taught.FILE)
+    changes = minilm.read_changes()
     assert {name.split(".")[2] for name in changes} == {"3", "4", "5"}
     assert all(change.abs().max() > 0 for change in changes.values())
     encoder, untaught = load_embedder("taught"), load_embedder("minilm")

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from parts.fake_tgi import FakeTGI
-from rpd_metric.distance.diversity import group_distances
-from rpd_metric.distance.trust import ReaderTrust, groups_auroc, scores_by_groups
+from rpd_metric.distance.groups import ReaderTrust, group_distances, groups_auroc, scores_by_groups
 from rpd_metric.errors import ModelError, ReplyError
 from rpd_metric.models.chat import ChatReply
-from rpd_metric.models.kinds import load_chat
+from rpd_metric.models.spec import load_chat
 from rpd_metric.statistics.strategy_counts import effective_number
 from rpd_metric.steps.grouping import BATCH, Grouping, StrategyReader, parse_strategies
 

@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from rpd_metric.distance.calibration import Calibration, calibration_error, fit_curve
 from rpd_metric.distance.distances import DISTANCES
-from rpd_metric.distance.measured import CHAT, EvidenceTable, Measurement, read_evidence
+from rpd_metric.distance.measured import (
+    CHAT,
+    Calibration,
+    EvidenceTable,
+    Measurement,
+    calibration_error,
+    fit_curve,
+    read_evidence,
+)
 from rpd_metric.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[3]

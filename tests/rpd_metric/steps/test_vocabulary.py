@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from rpd_metric.steps.expressions import expressions
+from rpd_metric.steps.vocabulary import expressions
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rpd_metric.distance.diversity import div_self_bleu, strategy_groups
+from rpd_metric.distance.groups import div_self_bleu, strategy_groups
 
 
 def test_self_bleu_is_0_for_equal_texts_and_100_for_texts_without_a_common_word():
