@@ -134,6 +134,15 @@ def made_lines(manifest: Mapping[str, Any], word: str = "chosen") -> list[tuple[
     return [(name, text.replace("chosen", word)) for name, text in lines]
 
 
+def number_of(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> number_of(1, "problem"), number_of(2_000, "problem")
+    ('1 problem', '2,000 problems')
+    """
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def better_line(better: Mapping[str, Any]) -> str:
     """Whether a choice is better than a draw, with the figures.
 

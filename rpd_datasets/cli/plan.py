@@ -22,6 +22,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from rpd_datasets.account import number_of
 from rpd_datasets.cli import arguments
 from rpd_datasets.cli.output import Progress, print_facts, print_json, print_lines
 from rpd_datasets.config import CurationConfig
@@ -133,7 +134,7 @@ def _plan(args: argparse.Namespace) -> None:
     for embedder, value in seconds.items():
         print(
             f"Time to score with {embedder} and --num-proc {num_proc}: {in_words(value)}, by "
-            f"{min(TIMED, draw.count)} problems timed on this machine"
+            f"{number_of(min(TIMED, draw.count), 'problem')} timed on this machine"
         )
 
 
@@ -204,7 +205,8 @@ def _plan_diversity(log: Path, *, as_json: bool) -> None:
         print_json(facts | {"expect": expect, "advice": advice})
         return
     print(f"The model solves {first:.1%} at pass@1 and {last:.1%} at pass@{k}, of")
-    print(f"{len(results.marks)} problems. From diverse solutions, expect: {expect}.")
+    problems = number_of(len(results.marks), "problem")
+    print(f"{problems}. From diverse solutions, expect: {expect}.")
     if rare is not None:
         print(f"Right more often by a problem's rarer strategies than by its usual one: {rare}.")
     print(f"Why: {advice}.\nWhat this rests on: docs/loop.md and docs/loop-real.md.")

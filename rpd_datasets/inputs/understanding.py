@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from textwrap import shorten
 from typing import Any
 
+from rpd_datasets.account import number_of
 from rpd_datasets.filters.answer_checks import CHECKS, in_three, too_many_unchecked
 from rpd_datasets.filters.candidates import AnswerCheck
 from rpd_datasets.inputs.layouts import LAYOUTS
@@ -70,10 +71,11 @@ class Understood:
             columns = [f"{role} from {name}" for role, name in columns.items()]
         few, many = facts["solutions_per_problem"] or (0, 0)
         each = f"{few} each" if few == many else f"{few} to {many} each"
+        sizes = (number_of(facts[f"{noun}s"], noun) for noun in ("problem", "solution"))
         lines = [
             ("Rows", LAYOUTS[self.source.layout].description),
             ("Columns", ", ".join(columns)),
-            ("Found", f"{facts['problems']:,} problems, {facts['solutions']:,} solutions, {each}"),
+            ("Found", ", ".join((*sizes, each))),
             ("Correctness", "; ".join(self._correctness())),
             *(("Warning", warning) for warning in filter(None, [self.warning()])),
             ("Carried along", ", ".join(self.carried) or "nothing"),
@@ -88,7 +90,7 @@ class Understood:
 
     def _correctness(self) -> Iterator[str]:
         counts = self.counts
-        yield from (f"{by} ({count:,} problems)" for by, count in self.marked_by.items())
+        yield from (f"{by} ({number_of(count, 'problem')})" for by, count in self.marked_by.items())
         if self.marked_by:
             yield in_three([counts[name] for name in CHECKS])
         else:

@@ -254,7 +254,10 @@ def test_what_was_understood_is_counted_and_shown(tmp_path):
     assert (found["layout"], found["problems"], found["solutions"]) == ("deepmath", 1, 2)
     assert found["correctness"] == {"reference in the column final_answer": 1}
     assert (found["right"], found["marked"]) == (1, 2)
-    assert dict(understood.lines())["A problem"] == P
+    lines = dict(understood.lines())
+    assert lines["A problem"] == P
+    assert lines["Found"] == "1 problem, 2 solutions, 2 each"
+    assert lines["Correctness"].startswith("reference in the column final_answer (1 problem); ")
 
 
 def row(**values: Any) -> Row:
