@@ -224,18 +224,18 @@ class EngineOptions:
         num_proc = processes_that_fit() if automatic else self.num_proc or 1
         if self.engine == "local" and num_proc == 1:
             return None
-        if automatic:
-            processes = partial(_on_processes, config, num_proc)
-            return Engine(processes, self.shard_size, FEW_PROBLEMS, num_proc)
         requests = config.requests
-        if {requests.max_requests, requests.max_output_tokens, requests.max_cost} != {None}:
+        budget = {requests.max_requests, requests.max_output_tokens, requests.max_cost}
+        if not automatic and budget != {None}:
             raise InputError(
                 "a budget is counted by one process, which keeps a server busy: leave out "
                 "{num_proc} and {engine}, or the budget",
                 option=("num_proc", "engine"),
             )
         if self.engine == "local":
-            return Engine(partial(_on_processes, config, num_proc), self.shard_size)
+            processes = partial(_on_processes, config, num_proc)
+            unasked = (FEW_PROBLEMS, num_proc) if automatic else ()
+            return Engine(processes, self.shard_size, *unasked)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # read when ray is imported
         with needs_extra("--engine ray", "ray"):
             import ray.data  # noqa: F401

@@ -8,11 +8,15 @@ import signal
 import datasets
 import pytest
 
+from parts.fake_judge import judge_reply
 from parts.fake_tgi import FakeTGI
 from parts.kill_loop import SLOTS, contents, run, start, summary, wait_until, write_problems
 from parts.openai_embeddings import OpenAIEmbeddings
 from rpd_datasets import CurationConfig, rpd_curate
 from rpd_datasets.cli import main
+from rpd_datasets.curation.engines import EngineOptions
+from rpd_metric.errors import InputError
+from rpd_metric.models.requests import RequestOptions
 
 
 @pytest.fixture
@@ -152,6 +156,66 @@ def test_plan_counts_what_is_missing_and_sends_nothing(rows, store, tmp_path, ca
         after = json.loads(capsys.readouterr().out)
         assert (after["requests"], after["requests_missing"]) == (30, 0)
         assert len(server.requests) == 30
+
+
+# A budget that is spent
+
+FEW_AT_ONCE = ("--max-in-flight", "4")
+PRICES = ("--price-in", "1", "--price-out", "2")
+
+
+def test_at_the_limit_a_run_stops_and_the_plan_says_what_the_next_one_asks_for(
+    rows, store, tmp_path, capsys
+):
+    with FakeTGI(reply=summary) as server:
+        short = (*FEW_AT_ONCE, "--max-requests", "14", *PRICES)
+        assert curate(rows, server, store, tmp_path / "out", *short) == 1
+        said = capsys.readouterr().err.splitlines()[-1]
+        assert len(server.requests) == 14
+        assert not (tmp_path / "out").exists()
+        assert "the budget is spent: 14 requests" in said
+        plan = ["plan", str(rows), "--summarizer", f"tgi:{server.url}", "--json", *PRICES]
+        assert main([*plan, "--store", str(store)]) == 0
+        planned = json.loads(capsys.readouterr().out)
+        assert (planned["requests_missing"], planned["group_requests_missing"]) == (16, 6)
+        assert planned["cost"] > 0
+        for name in ("out", "undisturbed"):
+            assert curate(rows, server, store, tmp_path / name, *FEW_AT_ONCE) == 0
+            assert len(server.requests) == 30
+    assert contents(tmp_path / "out") == contents(tmp_path / "undisturbed")
+
+
+def test_a_judge_spends_from_the_same_budget_and_what_it_lacks_is_counted(
+    rows, store, tmp_path, capsys
+):
+    judged = ("--solutions", "llm", "--problems", "rpd")
+    with FakeTGI(reply=judge_reply) as server:
+        plan = ["plan", str(rows), "--summarizer", f"tgi:{server.url}", "--json", *judged]
+        plan += ["--num-problems", "4", "--num-solutions", "2", "--store", str(store)]
+
+        def missing() -> tuple[int, int]:
+            assert main(plan) == 0
+            numbers = json.loads(capsys.readouterr().out)
+            assert numbers["reply_tokens_at_most"] >= numbers["judge_requests_missing"] * 1024
+            return numbers["requests_missing"], numbers["judge_requests_missing"]
+
+        assert missing() == (28, 4)
+        short = (*judged, *FEW_AT_ONCE, "--max-requests", "26")
+        assert curate(rows, server, store, tmp_path / "out", *short) == 1
+        assert len(server.requests) == 26
+        capsys.readouterr()
+        assert missing() == (2, 2)
+        assert curate(rows, server, store, tmp_path / "out", *judged, *FEW_AT_ONCE) == 0
+        assert len(server.requests) == 28
+        capsys.readouterr()
+        assert missing() == (0, 0)
+
+
+def test_a_budget_belongs_to_one_process():
+    config = CurationConfig(requests=RequestOptions(max_requests=5))
+    for options in (EngineOptions(num_proc=2), EngineOptions(engine="ray")):
+        with pytest.raises(InputError, match="counted by one process"):
+            options.load(config)
 
 
 @pytest.mark.slow
