@@ -21,7 +21,7 @@ from rich.text import Text
 
 from rpd_datasets.commands import printable
 from rpd_datasets.curation.forecast import TIMED, in_words
-from rpd_datasets.curation.run import Quiet
+from rpd_datasets.curation.run import Listener
 from rpd_metric.models.flow import Flow, draining
 
 SECONDS_BETWEEN_LINES = 30
@@ -101,7 +101,7 @@ def cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 
-class Progress(Quiet):
+class Progress(Listener):
     """One line on stderr: stage, bar, counts, time, and the current `note`.
 
     In a pipe, a line when a stage begins and ends, and one every 30 seconds.

@@ -51,8 +51,8 @@ REJECTS = ("rejects-read.jsonl", "rejects-scored.jsonl")
 OpenSource = Callable[..., Source]  # given `scratch`, a folder, and `on_reject`
 
 
-class Quiet:
-    """Shows nothing of a run's progress; what shows it has these methods."""
+class Listener:
+    """Is told how far a run is, and shows nothing; what shows it overrides these methods."""
 
     def stage(self, name: str) -> None:
         """The run begins this stage."""
@@ -94,7 +94,7 @@ class RunOptions:
     contamination: Contamination | None = hidden(None, "problems of benchmarks, to be left out")
     reads: Sequence[Any] = hidden((), "further files of the run; an output with them is refused")
     max_in_flight: int = hidden(MAX_IN_FLIGHT, "problems worked on at once")
-    progress: Quiet = hidden(Quiet(), "is told each stage, and each problem that was scored")
+    progress: Listener = hidden(Listener(), "is told each stage, and each problem that was scored")
 
 
 def curate_folder(

@@ -35,9 +35,9 @@ MOVER = """
 import json
 from huggingface_hub import HfApi
 from rpd_datasets import CurationConfig, curate_dataset
-from rpd_datasets.curation.run import Quiet
+from rpd_datasets.curation.run import Listener
 
-class Mover(Quiet):
+class Mover(Listener):
     moved = False
 
     def advance(self):
