@@ -6,9 +6,9 @@
         -> {"problem", "solutions", "correct", "correct_METRIC", ..., "score_METRIC", ..., "answer"}
 
 Files are recognized by their columns (lm-eval 0.4.13, lighteval 0.13.0). Scores per solution become
-`correct_METRIC` (the first one also `correct`), scores per problem `score_METRIC`; so do scores per
-solution that neither are right or wrong nor shares. Where lm-eval writes the mean over the replies
-that a filter kept, the marks are restored.
+`correct_METRIC` (the first one also `correct`), or `score_METRIC` if they neither are right or
+wrong nor shares; scores of a whole problem are left out. Where lm-eval writes the mean over the
+replies that a filter kept, the marks are restored.
 """
 
 from __future__ import annotations
@@ -67,21 +67,11 @@ def read_harness(
                 detail = "The row holds log-likelihoods, and no texts that were written."
                 yield Rejected("read", Reason.NO_TEXTS, row.place, detail)
             else:
-                each, of_problem = _by_solution(of_row, len(problem["solutions"]))
+                count = len(problem["solutions"])
+                lists = ((n, s if isinstance(s, list) else [s]) for n, s in of_row.items())
+                each = {name: column for name, column in lists if len(column) == count}
                 marked = with_marks(problem, each, score_scales(each, right_score))
-                yield Row(row.place, marked | of_problem, problem["id"])
-
-
-def _by_solution(scores: Values, count: int) -> tuple[dict[str, list[Any]], dict[str, float]]:
-    """The scores of each solution by metric, and those of the whole problem by column."""
-    lists = {name: score if isinstance(score, list) else [score] for name, score in scores.items()}
-    each = {name: values for name, values in lists.items() if len(values) == count}
-    whole = {
-        f"score_{name}": float(score)
-        for name, score in scores.items()
-        if name not in each and isinstance(score, int | float)
-    }
-    return each, whole
+                yield Row(row.place, marked, problem["id"])
 
 
 def with_marks(

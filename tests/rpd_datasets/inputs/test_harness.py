@@ -57,21 +57,18 @@ def test_the_scores_of_all_filters_are_in_one_row():
     found = {row["problem"]: row for row in rows(LM_EVAL)}
     # `first` and `majority` score one answer; `every` keeps three, and their mean.
     hexagon = found[HEXAGON]
-    assert hexagon["score_exact_match_first"] == hexagon["score_exact_match_majority"] == 1.0
     assert hexagon["correct"] == hexagon["correct_exact_match_every"] == [True, True, False]
-    assert "score_exact_match_every" not in hexagon
+    assert not [name for name in hexagon if name.startswith("score_")]
     assert found["What is 17 + 25?"]["correct"] == [False, False, False]
 
 
 def test_a_score_of_the_whole_problem_marks_nothing(tmp_path):
     # A mean that does not come of exact matches.
     made = [line | {"exact_match": 0.5} for line in lines("every")]
-    for row in rows(write_rows(tmp_path / "made.jsonl", made)):
-        assert row["score_exact_match_every"] == 0.5
-        assert "correct" not in row
-    for row in rows(LIGHTEVAL):
-        assert 0 <= row["score_avg@n:n=4"] == row["score_pass@k:k=1&n=4"] <= 1
-        assert "correct" not in row
+    for path in (write_rows(tmp_path / "made.jsonl", made), LIGHTEVAL):
+        assert {name for row in rows(path) for name in row} == {
+            *("problem", "solutions", "answer", "id")
+        }
 
 
 def test_thoughts_that_stand_apart_are_part_of_the_solution(tmp_path):
