@@ -38,11 +38,11 @@ MATRIX = [
 
 def a_run(**changes) -> RunSummary:
     scores = [ProblemScore(f"k{n}", f"r:{n}", 0.5, 0.3, 4, 3, 10.0) for n in range(3)]
-    inputs = [{"rows_read": 3, "problems_wanted": 4, "problems_read": 3}]
+    read = {"rows_read": 3, "problems_wanted": 4, "problems_read": 3}
     choices = [Choice(2, (0.6, 0.4)), Choice(2, (0.5, 0.4))]
     drops = Counter({("steps", "no_steps", "solution"): 3, ("filter", "duplicate", "solution"): 1})
     values = {
-        "inputs": inputs,
+        "input": read,
         "scores": scores,
         "chosen": [0, 1],
         "choices": choices,
