@@ -6,8 +6,7 @@ An adapter trained on 4-bit weights has learnt to correct their rounding errors,
 therefore merged into the 4-bit weights made exact again (dequantised), and the result is saved
 without quantization. Reinforcement learning (`recipes/grpo.py`) starts from it.
 `--interpolate 0.3 0.5 0.7` makes models on the way from the base to the tuned one, in
-`OUTPUT-0.3` and so on (WiSE-FT); `passk.py compare` shows them side by side. A model whose weights
-were all tuned has no adapter: `--tuned FOLDER --base BASE --interpolate 0.5` does the same for it.
+`OUTPUT-0.3` and so on (WiSE-FT); `passk.py compare` shows them side by side.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     """Merge as the command line says; see the module's docstring."""
     args = _parser().parse_args(arguments)
     folders = merge(
-        args.tuned,
+        args.adapter,
         args.output,
         quantization=args.quantization,
         dtype=args.dtype,
@@ -53,8 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         "--output merged/rpd_1p3s",
     )
     add = parser.add_argument
-    text = "folder of the adapter, or of a model whose weights were all tuned"
-    add("--adapter", "--tuned", dest="tuned", type=Path, required=True, help=text)
+    add("--adapter", type=Path, required=True, help="folder of the adapter")
     add("--output", type=Path, required=True, help="folder to make")
     text = "how the base was loaded in training; auto reads it from the adapter's record"
     add("--quantization", choices=("auto", "nf4", "none"), default="auto", help=text)

@@ -2,7 +2,7 @@
 
     python recipes/passk.py --config recipes/configs/qwen3-4b-base/passk/aime24.yaml --model MODEL
     python recipes/passk.py report  evaluations/base/aime24
-    rpd compare evaluations/base evaluations/rpd --plot curves.png
+    rpd compare evaluations/base evaluations/rpd
 
 MODEL is a folder with a model, which then runs in this process, a server (`tgi:http://host:port`,
 `openai:http://host:port/v1#model`), or a model as Inspect names it (`vllm/FOLDER` starts a server).

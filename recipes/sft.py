@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from functools import partial
 
 # Before anything imports huggingface_hub: TRL reports every trainer that is made. Consent is
 # given by setting the variable to 0.
@@ -34,7 +33,6 @@ from rpd_datasets.training.training_rows import (
     check_data,
     load_rows,
     other_turns_learnt,
-    split_by_problem,
     supervised_steps,
     tokenize_rows,
     with_prompt,
@@ -46,7 +44,6 @@ from rpd_metric.errors import needs_extra
 def main(arguments: Sequence[str]) -> None:
     """Train by a recipe; see the module's docstring."""
     with needs_extra("training", "training"):
-        from transformers.trainer_utils import IntervalStrategy
         from trl.trainer.model_config import ModelConfig
         from trl.trainer.sft_config import SFTConfig
         from trl.trainer.sft_trainer import SFTTrainer
@@ -69,34 +66,25 @@ def main(arguments: Sequence[str]) -> None:
     measured = load_held_out(options, tokenizer, load_answers, session.log)
     contamination = load_contamination(options.decontaminate, say=session.log)
     rows, contaminated = without_contaminated(rows, contamination, session.log)
-    rows, held_rows = with_prompt(rows, options.prompt), None
-    if options.validation:
-        rows, held_rows = split_by_problem(rows, options.validation, seed=training.seed)
-        if training.eval_strategy == "no":
-            training.eval_strategy = IntervalStrategy.EPOCH
+    rows = with_prompt(rows, options.prompt)
     template = assistant_template(tokenizer) if training.assistant_only_loss else None
     if template is None and (warning := other_turns_learnt(rows)):
         session.log(warning)
     # The labels of the rows say it; TRL refuses the option for rows of token ids.
     training.assistant_only_loss = False
-    tokenized = partial(
-        tokenize_rows,
-        tokenizer=tokenizer,
+    samples = tokenize_rows(
+        rows,
+        tokenizer,
         max_length=training.max_length,
         too_long=options.too_long,
         rewritten=options.rewritten,
         assistant_template=template,
     )
-    samples = tokenized(rows)
     counts = {
         **samples.counts,
         "samples left out as contaminated": contaminated,
         "optimizer steps": supervised_steps(samples.dataset, training),
     }
-    held_out = None
-    if held_rows is not None:
-        held_out = tokenized(held_rows).dataset
-        counts["held-out samples"] = len(held_out)
     session.show(counts)
     if options.dry_run:
         session.show_settings(counts["optimizer steps"])
@@ -107,7 +95,6 @@ def main(arguments: Sequence[str]) -> None:
         counts,
         measured,
         train_dataset=samples.dataset,
-        eval_dataset=held_out,
         processing_class=tokenizer,
     )
 

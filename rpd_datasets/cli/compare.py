@@ -29,7 +29,7 @@ from rpd_datasets.cli.arguments import (
 )
 from rpd_datasets.cli.output import Progress, scoring
 from rpd_datasets.comparison import paired
-from rpd_datasets.comparison.side_by_side import plot, write_comparison
+from rpd_datasets.comparison.side_by_side import write_comparison
 from rpd_datasets.config import AUTO, Choices, CurationConfig
 from rpd_datasets.curation.curated import check_models
 from rpd_datasets.curation.models import Models, load_models
@@ -53,7 +53,6 @@ def add_to(commands: Any) -> None:
     add = parser.add_argument
     add("models", nargs="+", metavar="[NAME=]PATH", help="a log, a folder or a file of each model")
     add("--output", "-o", type=Path, metavar="PAGE.html", help="also write a page side by side")
-    add("--plot", type=Path, metavar="FILE", help="draw pass@k and its differences")
     help = (
         "how far apart right solutions are, one of %(choices)s; none compares pass@k alone "
         f"(default: {CurationConfig().solutions}, or strategies that a chat model names "
@@ -119,8 +118,6 @@ def _compare(args: argparse.Namespace) -> None:
             sees = evidence.describe(config.solutions, kind_of(written))
             measured_by += f". `{config.solutions}` measures {sees}"
         differences = paired.compare(groups, solved, config.solutions)
-        if args.plot:
-            plot(groups, differences, args.plot)
         if args.output:
             write_comparison(args.output, groups, differences, solved, measured_by)
     if args.json:

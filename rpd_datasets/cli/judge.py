@@ -1,8 +1,8 @@
-"""`rpd judge`: let a chat model judge problems, pairs of solutions, or endings.
+"""`rpd judge`: let a chat model judge problems, or pairs of solutions.
 
-Ask a chat model whether each problem was solved in more than one way (problems), whether pairs of
-solutions differ in method, in both orders (pairs), or whether solutions are complete (complete).
-Rows without a column steps are summarised first. Replies without a clear verdict are counted.
+Ask a chat model whether each problem was solved in more than one way (problems), or whether pairs
+of solutions differ in method, in both orders (pairs). Rows without a column steps are summarised
+first. Replies without a clear verdict are counted.
 
 Example: rpd judge curated --judge tgi:http://localhost:8080 --task pairs
 """
@@ -19,7 +19,6 @@ from rpd_datasets.curation.models import default_store, load_flow
 from rpd_datasets.judging.questions import TASKS, JudgedProblem, judge_all, judged
 from rpd_datasets.options import options_from
 from rpd_datasets.problem import Rejected
-from rpd_metric.errors import InputError
 from rpd_metric.models.flow import Flow
 from rpd_metric.models.requests import RequestOptions
 from rpd_metric.models.spec import chat_spec
@@ -34,8 +33,7 @@ def add_to(commands: Any) -> None:
     arguments.add_input(parser)
     add = parser.add_argument_group("judge").add_argument
     add("--judge", required=True, metavar="SPEC", help=arguments.JUDGE)
-    help = "what to judge: problems, pairs of solutions, or complete (the end of every solution)"
-    add("--task", choices=tuple(TASKS), default="problems", help=help)
+    add("--task", choices=tuple(TASKS), default="problems", help="problems, or pairs of solutions")
     help = "compare the verdicts with the labels in strategy_a and strategy_b, or strategies"
     add("--labels", action="store_true", help=help)
     help = "makes the steps of rows without: extractive, or a chat model"
@@ -46,17 +44,13 @@ def add_to(commands: Any) -> None:
 
 
 def _judge(args: argparse.Namespace) -> None:
-    requests, endings = options_from(RequestOptions, args), args.task == "complete"
-    if args.labels and endings:
-        raise InputError("there are no labels of completeness; leave out --labels")
+    requests = options_from(RequestOptions, args)
     chat_spec(args.judge)
     summarizer_spec(args.summarizer)
     rejects: list[Rejected] = []
     problems = list(arguments.read_problems(args, rejects))
     # Rows that cannot be judged are found before a model is loaded.
-    cases = [
-        JudgedProblem.of(problem, labelled=args.labels, steps=not endings) for problem in problems
-    ]
+    cases = [JudgedProblem.of(problem, labelled=args.labels) for problem in problems]
     task, summarizer = TASKS[args.task], None
     judge = task.judge(load_flow(args.judge, args.store, requests=requests))
     if any(case.steps is None for case in cases):

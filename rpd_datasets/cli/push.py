@@ -103,9 +103,4 @@ def print_pushed(pushed: Pushed, *, as_json: bool = False) -> None:
         print(f"Read it with load_dataset({pushed.repo_id!r}, split='train'{place})")
     if "/spaces/" in pushed.url:
         print(f"Load it with evaluate.load({pushed.repo_id!r}) where rpd-metric is installed")
-    if not pushed.private:
-        print(
-            f"Generate a DOI at {pushed.url}/settings. A collection on your profile shows the "
-            "dataset, its models and its Space together."
-        )
     print(f"Commit {pushed.commit}", *(f"Note: {note}" for note in pushed.notes), sep="\n")

@@ -43,7 +43,6 @@ from rpd_metric.statistics.intervals import (
     Interval,
     bootstrap_interval,
     holm_rows,
-    mean_interval,
     paired_differences,
 )
 from rpd_metric.statistics.strategy_counts import coverage_at_n, distinct_at_k, sample_sizes
@@ -96,8 +95,6 @@ class Difference(Interval):
     Args:
         p (`float`, *optional*): `None` where none is given: of the distance within a model, and of
             texts where a placebo `reached` it.
-        only (`list[Interval]`, *optional*): Of the strategies of either model, the share that the
-            other lacks.
     """
 
     p: float | None
@@ -109,7 +106,6 @@ class Difference(Interval):
     first: float
     second: float
     problems: int
-    only: list[Interval] | None = None
     reached: tuple[str, ...] = ()
 
     @property
@@ -314,10 +310,8 @@ def _of_solutions(names: Names, solved: Sequence[Solved], distance: str) -> Iter
         return
     by = f" ({distance})" if distance else ""
     variety = np.array([problem.variety for problem in by_problem])
-    if by_problem[0].only is not None:
-        shares = np.transpose([problem.only for problem in by_problem])
-        only = list(map(mean_interval, shares))
-        yield replace(_of_columns(names, STRATEGIES, STRATEGIES, variety), only=only)
+    if solved[0].strategies is not None:
+        yield _of_columns(names, STRATEGIES, STRATEGIES, variety)
         yield from _of_pairs(names, APART, APART, solved, (base, other))
         return
     yield replace(_of_columns(names, DISTANCE, f"distance{by}", variety), p=None)
@@ -439,16 +433,14 @@ class Figures(NamedTuple):
     """Two models on one problem, by strategies where these are known, else by distance.
 
     `variety` is of each model the effective number of strategies of so many of its right solutions
-    as both models have; or the mean distance of two. `only` is the share of the strategies among so
-    many that as many of the other model lack. `within` and `between` are the chance that two right
-    solutions have different strategies, or their mean distance: of one model, mean of both, and of
-    one of each.
+    as both models have; or the mean distance of two. `within` and `between` are the chance that two
+    right solutions have different strategies, or their mean distance: of one model, mean of both,
+    and of one of each.
     """
 
     variety: Sequence[float]
     within: float
     between: float
-    only: Sequence[float] | None = None
 
 
 def figures(solved: Solved, first: str, second: str) -> Figures | None:
@@ -467,10 +459,7 @@ def figures(solved: Solved, first: str, second: str) -> Figures | None:
     rng = np.random.default_rng(0)
     subsets = [rng.multivariate_hypergeometric(row, fewest, size=_SUBSETS) for row in counts]
     effective = [float((fewest**2 / (rows**2).sum(axis=1)).mean()) for rows in subsets]
-    # A strategy is among so many draws as often as a right sample is: pass@k.
-    drawn = np.asarray(pass_at_k(counts.sum(axis=1, keepdims=True), counts, fewest))
-    only = (drawn * (1 - drawn[::-1])).sum(axis=1) / drawn.sum(axis=1)
-    return Figures(effective, *pairs, only.tolist())
+    return Figures(effective, *pairs)
 
 
 def _figures_of(solved: Sequence[Solved], first: str, second: str) -> list[Figures]:
@@ -594,8 +583,6 @@ def tables(
             cells = [f"{100 * gap.first:.2f}", f"{100 * gap.second:.2f}", percent(gap)]
         p = "–" if gap.p is None else f"{gap.p:.4f}"
         gaps.append([models, gap.figure, *cells, p, last])
-        if gap.only:
-            gaps.append([models, "only its own (%)", *map(percent, gap.only), "", "", last])
     columns = ["models", "figure", "first", "second", "difference", "p", "problems"]
     both = [(["model", "estimate", *(f"pass@{k}" for k in ks)], passed), (columns, gaps)]
     return [table for table in both if table[1]]

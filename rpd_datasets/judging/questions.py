@@ -9,27 +9,19 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from rpd_datasets.filters.completeness import TAIL_TOKENS, is_complete
-from rpd_datasets.judging.judges import (
-    CompletenessJudge,
-    Judgement,
-    PairJudge,
-    ProblemJudge,
-    PromptedModel,
-)
+from rpd_datasets.judging.judges import Judgement, PairJudge, ProblemJudge, PromptedModel
 from rpd_datasets.judging.labels import Labels, agreed, agreement
 from rpd_datasets.problem import Problem
-from rpd_datasets.tokens import text_tail, token_counter
 from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason
 from rpd_metric.steps.protocol import Summarizer, summaries_of
 
-# A request, what labels or rules say of it (`None`: nothing), and which part it is about.
+# A request, what labels say of it (`None`: nothing), and which part it is about.
 Question = tuple[Awaitable[Judgement[bool]], bool | None, dict[str, Any]]
 
 
 class JudgeVerdict(NamedTuple):
-    """What a judge said of a problem or a part of it, and what labels or rules say."""
+    """What a judge said of a problem or of a pair in it, and what labels say."""
 
     problem: Problem
     judgement: Judgement[bool]
@@ -51,8 +43,8 @@ class JudgedProblem:
     labels: Labels | None
 
     @classmethod
-    def of(cls, problem: Problem, *, labelled: bool, steps: bool) -> JudgedProblem:
-        """A problem that was read, with the labels and steps in its columns where wanted."""
+    def of(cls, problem: Problem, *, labelled: bool) -> JudgedProblem:
+        """A problem that was read, with the steps in its columns and, if `labelled`, the labels."""
         row = {**problem.extra, "solutions": problem.solutions}
         labels = Labels.of(row, problem.where) if labelled else None
         if labelled and labels is None:
@@ -60,7 +52,7 @@ class JudgedProblem:
                 f"{problem.where} has no labels: --labels reads strategy_a and strategy_b, or "
                 "strategies"
             )
-        given = problem.extra.get("steps") if steps else [[]] * len(problem.solutions)
+        given = problem.extra.get("steps")
         return cls(problem, None if given is None else _usable(given, problem), labels)
 
     def pairs(self) -> list[tuple[int, int, bool | None]]:
@@ -107,14 +99,6 @@ def _about_pairs(judge: PairJudge, case: JudgedProblem) -> Iterator[Question]:
         yield request, label, {"pair": [i, j]}
 
 
-def _about_endings(judge: CompletenessJudge, case: JudgedProblem) -> Iterator[Question]:
-    count_tokens = token_counter("estimate")
-    for index, solution in enumerate(case.problem.solutions):
-        tail = text_tail(solution, TAIL_TOKENS, count_tokens)
-        rule = is_complete(solution, tail)[0]
-        yield judge.judge(tail), rule, {"solution": index, "rules": rule}
-
-
 @dataclass(frozen=True)
 class Task:
     """What is judged: by whom, what yes and no are called, and which of them the share is of."""
@@ -129,7 +113,6 @@ class Task:
 TASKS = {
     "problems": Task(ProblemJudge, _about_problem, "diverse", "uniform", "uniform"),
     "pairs": Task(PairJudge, _about_pairs, "different", "same", "different"),
-    "complete": Task(CompletenessJudge, _about_endings, "complete", "incomplete", "complete"),
 }
 
 
@@ -184,7 +167,7 @@ def judged(task: Task, verdicts: Sequence[JudgeVerdict]) -> dict[str, Any]:
     if task.judge is PairJudge:
         both = decided + reasons[Reason.CONTRADICTION]
         result["order_agreement"] = decided / both if both else None
-    if known:  # by labels, or by the rules for endings
+    if known:
         result["agreement"] = agreement(*zip(*known, strict=True))
         result["agreement"]["disputed_labels"] = len(verdicts) - len(known)
     return result

@@ -19,8 +19,7 @@ VERSIONED = (
 NOT_EVALUATED = "Not evaluated yet. A training loss is not evidence of reasoning."
 # Local folders and logging, which are not part of the recipe.
 PRIVATE = {
-    *("data", "output_dir", "model_name_or_path", "report_to", "run_name", "hub_token"),
-    *("hub_model_id", "hub_private_repo", "hub_revision", "hub_strategy", "push_to_hub"),
+    *("data", "output_dir", "model_name_or_path", "report_to", "run_name"),
     *("problems", "summarizer", "embedder", "chat_template_path", "logging_dir"),
     *("disable_tqdm", "use_cpu", "dry_run"),
 }

@@ -28,10 +28,10 @@ def merge(
     shares: Sequence[float] = (),
     stop: Sequence[str] = (),
 ) -> list[Path]:
-    """Merge an adapter, or mix a model with its base; returns the folders that it saves.
+    """Merge an adapter into its base, or part of the way; returns the folders that it saves.
 
     Args:
-        tuned (`Path`): The folder of an adapter, or of a whole model with its tokenizer.
+        tuned (`Path`): The folder of an adapter.
         output (`Path`): The folder to make; it must not exist or be empty.
         quantization (`"auto"`, `"nf4"` or `"none"`): How the base was loaded in training;
             `"auto"` reads the record of `recipes/sft.py`.
@@ -49,31 +49,22 @@ def merge(
     targets = targets or {output: 1.0}
     if wrong := [share for share in shares if not 0 < share <= 1]:
         raise InputError(f"interpolate is {wrong[0]}; use shares above 0 and up to 1, e.g. 0.5")
-    whole = not (tuned / ADAPTER_CONFIG).is_file()
-    if whole and not (base and shares):
-        raise InputError(
-            f"{tuned} has no {ADAPTER_CONFIG}; name the folder of an adapter. A model whose "
-            "weights were all tuned needs --base and --interpolate, e.g. --interpolate 0.5"
-        )
+    if not (tuned / ADAPTER_CONFIG).is_file():
+        raise InputError(f"{tuned} has no {ADAPTER_CONFIG}; name the folder of an adapter")
     for folder in targets:
         check_output(folder)
+    config = peft.PeftConfig.from_pretrained(str(tuned))
+    base = base or str(config.base_model_name_or_path)
     record = read_record(tuned)
-    if whole:
-        model, before = _load(str(tuned), dtype), _load(str(base), dtype).state_dict()
-    else:
-        config = peft.PeftConfig.from_pretrained(str(tuned))
-        base = base or str(config.base_model_name_or_path)
-        record = {**record, "four_bit": _four_bit(tuned, record, quantization)}
-        model = _load_base(base, config.revision, record, dtype)
-        before = _copied(model) if shares else {}
-        model = peft.PeftModel.from_pretrained(model, tuned).merge_and_unload()
-        if (tuned / "generation_config.json").is_file():
-            model.generation_config = GenerationConfig.from_pretrained(tuned)
+    record = {**record, "four_bit": _four_bit(tuned, record, quantization)}
+    model = _load_base(base, config.revision, record, dtype)
+    before = _copied(model) if shares else {}
+    model = peft.PeftModel.from_pretrained(model, tuned).merge_and_unload()
+    if (tuned / "generation_config.json").is_file():
+        model.generation_config = GenerationConfig.from_pretrained(tuned)
     tokenizer = AutoTokenizer.from_pretrained(tuned)
     keep_ends_only(model, tokenizer, stop)
     after = _copied(model) if shares else {}
-    if {k: w.shape for k, w in before.items()} != {k: w.shape for k, w in after.items()}:
-        raise InputError(f"{base} and {tuned} have other weights; name the base it was tuned from")
     for folder, share in targets.items():
         if shares:
             model.load_state_dict(_between(before, after, share))
@@ -83,11 +74,11 @@ def merge(
         write_card(
             folder,
             record,
-            base_model=str(base),
-            method=_method(tuned, record, share=share, whole=whole),
+            base_model=base,
+            method=_method(tuned, record, share),
             library="transformers",
             data=record.get("settings", {}).get("data", ()),
-            license=record.get("base_license") or base_license(str(base)),
+            license=record.get("base_license") or base_license(base),
         )
     return list(targets)
 
@@ -101,12 +92,10 @@ def _between(base: Mapping[str, Any], tuned: Mapping[str, Any], share: float) ->
     return mixed
 
 
-def _method(tuned: Path, record: Mapping[str, Any], *, share: float, whole: bool) -> str:
-    """How a merged model, or one between a base and a `whole` tuned model, was made."""
+def _method(tuned: Path, record: Mapping[str, Any], share: float) -> str:
+    """How a merged model, or one on the way to it, was made."""
     into = "the dequantised 4-bit weights of its base" if record.get("four_bit") else "its base"
     method = f"merging the adapter `{tuned.resolve().name}` into {into}"
-    if whole:
-        method = f"mixing `{tuned.resolve().name}` with its base"
     if share != 1:
         method += f", {share:g} of the way from the base to the tuned weights"
     return method

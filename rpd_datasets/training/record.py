@@ -22,12 +22,11 @@ PARTIAL = f"{RECORD}.partial"
 # batch whose product is compared.
 FREE_TO_CHANGE = {
     *("per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"),
-    *("per_device_eval_batch_size", "activation_checkpointing", "attn_implementation"),
+    *("activation_checkpointing", "attn_implementation"),
     *("dataloader_num_workers", "vllm_gpu_memory_utilization", "vllm_enable_sleep_mode"),
     *("output_dir", "dry_run", "smoke", "report_to", "project", "trackio_space_id", "run_name"),
     *("logging_steps", "log_completions", "num_completions_to_print", "disable_tqdm"),
-    *("save_steps", "save_total_limit", "push_to_hub", "hub_model_id", "hub_private_repo"),
-    *("hub_token", "hub_revision", "hub_strategy", "seconds_per_step"),
+    *("save_steps", "save_total_limit", "seconds_per_step"),
     *("measure_every", "measure_samples", "measure_tokens"),
 }
 

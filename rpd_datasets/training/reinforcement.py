@@ -37,10 +37,6 @@ def check_reinforcement(options: ReinforcementOptions, training: Any, model: Any
         raise InputError(
             "set accuracy_weight, format_weight and diversity_weight instead of reward_weights"
         )
-    if training.eval_strategy != "no":
-        raise InputError(
-            "GRPO has no held-out set here; measure with recipes/passk.py instead of eval_strategy"
-        )
     weights = (options.accuracy_weight, options.format_weight, options.diversity_weight)
     if min(weights) < 0 or not any(weights):
         raise InputError(f"the rewards' weights are {weights}; none may be negative or all 0")
@@ -161,12 +157,11 @@ def choose_rollouts(
     installed = importlib.util.find_spec("vllm") is not None
     if sampler == "auto":
         gpu = torch.cuda.is_available() and not on_cpu
-        fastest = "vllm" if installed and not model.load_in_4bit else "continuous"
-        sampler = fastest if gpu else "generate"
+        sampler = "vllm" if gpu and installed and not model.load_in_4bit else "generate"
     if sampler == "vllm":
         if not installed:
             raise InputError(
-                f"vLLM is not installed: {install_line('vllm')}. Or pass --rollouts continuous"
+                f"vLLM is not installed: {install_line('vllm')}. Or pass --rollouts generate"
             )
         if model.load_in_4bit:
             raise InputError(
@@ -178,7 +173,8 @@ def choose_rollouts(
                 "recipes/accelerate/ddp.yaml, where each GPU holds the model and its own vLLM"
             )
     training.use_vllm = sampler == "vllm"
-    training.use_transformers_continuous_batching = sampler == "continuous"
+    # Before it, TRL casts the whole model in place, and never casts it back.
+    training.use_transformers_continuous_batching = False
     return sampler
 
 

@@ -1,9 +1,7 @@
 """One training run, from its command line to its saved model: what all recipes have in common.
 
 A recipe parses its options with [`open_session`], prepares its data, shows what it counted, and
-ends in [`Session.show_settings`] (a dry run) or [`Session.train`]. TRL pushes the output folder
-after every save, publicly unless asked not to, with whatever lies in it; a recipe publishes once at
-the end, as `rpd push` does.
+ends in [`Session.show_settings`] (a dry run) or [`Session.train`].
 """
 
 from __future__ import annotations
@@ -16,12 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from huggingface_hub import HfApi
-
 from rpd_datasets.destination import check_output
 from rpd_datasets.instructions import prompt_template
-from rpd_datasets.publish.model_card import is_local
-from rpd_datasets.publish.pushing import check_access, push_folder
 from rpd_datasets.training.held_out import HeldOut, measure_while_training
 from rpd_datasets.training.recipe import parse_recipe
 from rpd_datasets.training.record import (
@@ -43,8 +37,8 @@ from rpd_metric.errors import InputError
 SMOKE_STEPS = 2
 # Enough for two steps of every recipe here.
 SMOKE_ROWS = 64
-# These options need push_to_hub.
-NEED_PUSH = ("hub_model_id", "hub_private_repo", "hub_token", "hub_revision")
+# TRL would push the folder after every save, publicly, with whatever lies in it.
+PUBLISHING = ("push_to_hub", "hub_always_push", "hub_model_id", "hub_token", "hub_revision")
 
 
 class TrainingMethod(NamedTuple):
@@ -65,7 +59,6 @@ class Session:
     training: Any  # a transformers.TrainingArguments
     model: Any  # a trl.ModelConfig
     settings: dict[str, Any]  # every option that is named or differs from its default
-    push: dict[str, Any] | None  # of `push_folder`: where the model goes
     cached_only: bool = False  # the Hub does not answer, so that only its cache is asked
 
     @property
@@ -145,7 +138,6 @@ class Session:
         """Train two steps, save nothing and print the peak of memory."""
         self.training.max_steps = SMOKE_STEPS
         self.training.save_strategy = "no"
-        self.training.eval_strategy = "no"
         rows = inputs["train_dataset"]
         tokens = "input_ids" in rows.column_names
         lengths = [len(row["input_ids"] if tokens else str(row["prompt"])) for row in rows]
@@ -198,7 +190,6 @@ class Session:
         write_card(
             self.output,
             read_record(self.output),
-            name=(self.training.hub_model_id or self.output.resolve().name).split("/")[-1],
             base_model=model.model_name_or_path,
             method=f"{method.description} {weights}",
             library="peft" if model.use_peft else "transformers",
@@ -222,16 +213,6 @@ class Session:
                 f"merge it: python recipes/merge.py --adapter {self.output} --output {merged}\n"
                 f"measure it: python recipes/passk.py --benchmark aime24 --model {merged}"
             )
-        if self.push is not None and trainer.is_world_process_zero():
-            repo, private, revision = (self.push[n] for n in ("repo_id", "private", "revision"))
-            public = "" if private else " --public"
-            branch = f" --revision {revision}" if revision else ""
-            self.log(
-                f"publishing it; should that break: rpd push {self.output} {repo}{public}{branch}"
-            )
-            pushed = push_folder(self.output, **self.push)
-            done = "published" if pushed.changed else "already there"
-            self.log(f"{done}: {pushed.url}\ncommit {pushed.commit}")
         trainer.end()
 
 
@@ -257,15 +238,23 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
             "a run continues from the last checkpoint in its output_dir by itself; leave "
             "resume_from_checkpoint out"
         )
-    model.attn_implementation = choose_attention(model, on_cpu=training.use_cpu)
-    push = take_push(training, model, recipe.settings)
+    if training.eval_strategy != "no":
+        raise InputError(
+            "a recipe has no set for eval_strategy: --measure_every and --measure_problems sample "
+            "held-out problems while it trains"
+        )
+    if named := [name for name in PUBLISHING if getattr(training, name)]:
+        raise InputError(
+            f"leave {named[0]} out: rpd push {training.output_dir} NAME publishes the model, once, "
+            "privately, and without secrets"
+        )
     cached_only = not hub_answers(model.model_name_or_path)
     # A resumed run has to keep these products, not their factors.
     at_once = training.per_device_train_batch_size * training.world_size
     batch = {"effective_batch_size": at_once * training.gradient_accumulation_steps}
     if hasattr(training, "generation_batch_size"):
         batch["generation_batch_size"] = training.generation_batch_size
-    session = Session(options, training, model, recipe.settings | batch, push, cached_only)
+    session = Session(options, training, model, recipe.settings | batch, cached_only)
     if not model.use_peft and model.load_in_4bit:
         raise InputError(
             "4-bit weights cannot be trained: set use_peft: true, or load_in_4bit: false"
@@ -274,46 +263,6 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
         session.log(f"all weights are trained, in float32: {model.dtype} rounds most updates away")
         model.dtype = session.settings["dtype"] = "float32"
     return session
-
-
-def take_push(training: Any, model: Any, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """Turn off TRL's own pushes, and check before training that the model can be published.
-
-    Returns the arguments of [`push_folder`] beside the folder, or `None` without a push. A token is
-    removed from `settings`, which are written down and shown.
-    """
-    settings.pop("hub_token", None)
-    if settings.get("hub_strategy", "end") != "end" or training.hub_always_push:
-        raise InputError(
-            "a recipe publishes once, at the end: leave hub_strategy and hub_always_push out"
-        )
-    if not training.push_to_hub:
-        if idle := [name for name in NEED_PUSH if getattr(training, name) is not None]:
-            raise InputError(f"{idle[0]} does nothing by itself: add push_to_hub: true")
-        return None
-    if model.use_peft and is_local(model.model_name_or_path):
-        raise InputError(
-            f"others cannot load an adapter of {model.model_name_or_path}, a local folder: train "
-            "without push_to_hub, merge (recipes/merge.py), then rpd push"
-        )
-    repo_id = training.hub_model_id or Path(training.output_dir).resolve().name
-    private, api = training.hub_private_repo is not False, HfApi(token=training.hub_token)
-    training.push_to_hub = False
-    training.hub_token = None
-    if training.process_index == 0:
-        check_access(repo_id, repo_type="model", private=private, api=api)
-    revision = training.hub_revision
-    return {"repo_id": repo_id, "private": private, "revision": revision, "api": api}
-
-
-def choose_attention(model: Any, *, on_cpu: bool) -> str | None:
-    """A `ModelConfig`'s own attention, or flash attention if available; `None` is SDPA."""
-    from transformers.utils import is_flash_attn_2_available
-
-    chosen: str | None = model.attn_implementation
-    if chosen is None and not on_cpu and model.dtype != "float32" and is_flash_attn_2_available():
-        return "flash_attention_2"
-    return chosen
 
 
 def peak_memory() -> int:

@@ -1,15 +1,14 @@
 """What this project changes in TRL's trainers: exact adapters, base and gradients, short batches.
 
 In bfloat16 an update of 5e-5 to a weight of 0.01 is rounded away, so that an adapter learns next to
-nothing at the paper's learning rates. TRL 1.16 casts adapters to bfloat16 for a base in 4 bits, and
-before transformers' continuous batching samples. For vLLM it merges the adapter into the base and
-subtracts it again; the same rounding wears the frozen base away.
+nothing at the paper's learning rates. TRL 1.16 casts adapters to bfloat16 for a base in 4 bits. For
+vLLM it merges the adapter into the base and subtracts it again; the same rounding wears the frozen
+base away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from rpd_metric.errors import InputError
@@ -118,7 +117,7 @@ def keep_base_exact(generation: Any, log: Callable[[str, float], None]) -> None:
         if missing := sorted(adapted.keys() - reached):
             raise InputError(
                 f"{len(missing)} of {len(adapted)} adapted tensors did not reach vLLM, as "
-                f"{missing[0]}: leave them out of the adapter, or pass --rollouts continuous"
+                f"{missing[0]}: leave them out of the adapter, or pass --rollouts generate"
             )
         log("sampling/avoided_drift", float(drift / added) ** 0.5 if added else 0.0)
         log("sampling/adapted_tensors", len(reached))
@@ -143,32 +142,8 @@ def _merged_beside(layer: Any) -> tuple[Any, Any]:
     return merged, back
 
 
-@contextmanager
-def without_casts(model: Any) -> Iterator[None]:
-    """Keep what `model.to(dtype)` would cast for good.
-
-    Before continuous batching, TRL casts the whole model in place, adapters and rotary embeddings
-    included, and never casts back. PEFT runs float32 adapters on a bfloat16 base without a cast;
-    the weights of a model without an adapter are cast here, and restored at the end.
-    """
-    exact = [] if hasattr(model, "peft_config") else [(w, w.data) for w in model.parameters()]
-
-    def cast(dtype: Any) -> Any:
-        for weight, data in exact:
-            weight.data = data.to(dtype)
-        return model
-
-    model.to = cast
-    try:
-        yield
-    finally:
-        del model.to
-        for weight, data in exact:
-            weight.data = data
-
-
 def sampling_exactly(kind: type) -> type:
-    """A GRPO trainer with an exact adapter and base, and without padding.
+    """A GRPO trainer with an exact base, and without padding.
 
     TRL pads all completions of a step to the longest; here each micro-batch is trimmed to its own
     longest prompt and completion. It logs `tokens/computed`, `tokens/useful` and, from
@@ -183,11 +158,6 @@ def sampling_exactly(kind: type) -> type:
 
         def _note(self, name: str, value: float) -> None:
             self._metrics["train" if self.model.training else "eval"][name].append(value)
-
-        def _generate_single_turn(self, *args: Any, **kwargs: Any) -> Any:
-            # `model_wrapped` exists from the start of training; before, nothing is sampled.
-            with without_casts(self.accelerator.unwrap_model(self.model_wrapped)):
-                return super()._generate_single_turn(*args, **kwargs)
 
         def _get_per_token_logps_and_entropies(
             self,

@@ -1,4 +1,4 @@
-"""Training rows: loaded from a curated dataset, given a prompt, some held out, and tokenized.
+"""Training rows: loaded from a curated dataset, given a prompt, and tokenized.
 
 The rows are TRL's conversational prompt-completion rows, which `rpd curate` writes. They are
 tokenized here and not in TRL: samples that are too long are refused or dropped, where TRL would cut
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from pathlib import Path
@@ -20,7 +19,7 @@ from rpd_datasets.filters.contamination import Contamination
 from rpd_datasets.inputs.hub_rows import HubRows
 from rpd_datasets.inputs.local_files import file_kind
 from rpd_datasets.instructions import MARK, fill_prompt, prompt_template
-from rpd_datasets.messages import Message, without_ids
+from rpd_datasets.messages import Message
 from rpd_datasets.sft import message_features
 from rpd_datasets.training.recipe import SupervisedOptions
 from rpd_metric.errors import InputError, first_line
@@ -100,22 +99,6 @@ def with_prompt(rows: Any, prompt: str) -> Any:
     return rows.map(fill, keep_in_memory=True, load_from_cache_file=False, desc="Prompts")
 
 
-def split_by_problem(rows: Any, share: float, *, seed: int) -> tuple[Any, Any]:
-    """The rows to train on, of one problem at least, and those of a share of problems held out."""
-    if not 0 < share < 1:
-        raise InputError(f"validation is {share}; use a share between 0 and 1, e.g. 0.02")
-    prompts = (list(map(without_ids, prompt)) for prompt in rows["prompt"])
-    keys = [json.dumps(prompt, sort_keys=True) for prompt in prompts]
-    problems = sorted(set(keys))
-    if len(problems) < 2:
-        raise InputError("validation needs two problems or more; leave it out")
-    number = min(len(problems) - 1, math.ceil(share * len(problems)))
-    held = set(random.Random(seed).sample(problems, number))
-    train = [row for row, key in enumerate(keys) if key not in held]
-    out = [row for row, key in enumerate(keys) if key in held]
-    return rows.select(train), rows.select(out)
-
-
 def _load(spec: str, config: str, split: str) -> tuple[Any, str]:
     import datasets
 
@@ -169,11 +152,6 @@ def check_data(options: SupervisedOptions, training: Any) -> None:
     """Refuse options that cannot work together or would train something else than they say."""
     if not options.data:
         raise InputError("no data: name a curated folder, e.g. --data data/rpd_1p3s")
-    if training.eval_strategy != "no" and not options.validation:
-        raise InputError(
-            f"eval_strategy {training.eval_strategy.value} needs held-out problems; add "
-            "--validation 0.02, or leave it out"
-        )
     if not training.packing:
         return
     if training.packing_strategy != "bfd":

@@ -279,28 +279,6 @@ def test_interpolated_models_lie_on_the_way_from_the_base_to_the_tuned_one(
         merge(tuned, here / "wise", "--interpolate", "1.5")
 
 
-def test_a_model_without_an_adapter_is_mixed_with_its_base_just_the_same(here: Path):
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    base, tuned = here / "qwen3", tiny_model(here / "whole", "qwen3")
-    model = AutoModelForCausalLM.from_pretrained(tuned)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight += 1
-    model.save_pretrained(tuned)
-    line = ["--tuned", str(tuned), "--output", str(here / "mixed"), "--dtype", "float32"]
-    with pytest.raises(InputError, match="needs --base and --interpolate"):
-        script("merge").main([*line, "--base", str(base)])
-    script("merge").main([*line, "--base", str(base), "--interpolate", "0.5"])
-    start, middle = (
-        AutoModelForCausalLM.from_pretrained(folder).state_dict()
-        for folder in (base, here / "mixed-0.5")
-    )
-    for name, weight in start.items():
-        assert torch.allclose(middle[name], weight + 0.5, atol=1e-6), name
-
-
 def reward(here: Path, merged: Path) -> Path:
     about = {"answer": "5", "year": 1990}
     problems = [{"problem": f"{a} + {b}", **about} for a in range(8) for b in range(4)]
@@ -393,19 +371,13 @@ def test_fine_tuning_at_the_papers_rate_changes_every_weight(
     assert ("all weights are trained, in float32: bfloat16 rounds" in printed) == bool(more)
 
 
-@pytest.mark.parametrize("rollouts", ["generate", "continuous", "continuous whole"])
-def test_reinforcement_changes_every_weight(here: Path, rollouts: str):
+@pytest.mark.parametrize("more", [[], WHOLE], ids=["adapter", "whole"])
+def test_reinforcement_changes_every_weight(here: Path, more: list[str]):
     # An untrained model never solves anything: what is rewarded here differs between completions.
     odd = "def check(answer, response):\n    return len(response) % 2 == 1\n"
     (here / "odd.py").write_text(odd, encoding="utf-8")
-    more = ["--grader", f"{here / 'odd.py'}:check", "--format_weight", "0"]
-    rollouts, *whole = rollouts.split()
-    more += ["--learning_rate", "2e-5", "--rollouts", rollouts, "--max_completion_length", "8"]
-    more += WHOLE if whole else []
-    if rollouts == "continuous":
-        # Left to itself it asks for half of the machine's memory, whatever others hold of it.
-        sizes = {"num_blocks": 16, "max_batch_tokens": 256, "max_memory_percent": 0.9}
-        more += ["--transformers_continuous_batching_config", json.dumps(sizes)]
-    output = here / "-".join([rollouts, *whole])
-    reinforce(here / "qwen3", here / "fours.json", output, *more, *LIKE_A_GPU)
+    line = ["--grader", f"{here / 'odd.py'}:check", "--format_weight", "0"]
+    line += ["--learning_rate", "2e-5", "--max_completion_length", "8", *more]
+    output = here / f"rewarded-{len(more)}"
+    reinforce(here / "qwen3", here / "fours.json", output, *line, *LIKE_A_GPU)
     assert changed_share(output) > 0.95

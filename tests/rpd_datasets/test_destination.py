@@ -13,7 +13,6 @@ from parts.curate_rows import write_rows
 from parts.kill_loop import contents
 from parts.recipe_scripts import script
 from rpd_datasets.cli import main
-from rpd_datasets.comparison.side_by_side import plot as draw
 from rpd_datasets.training.merging import merge
 from rpd_datasets.training.record import record_settings
 from rpd_metric.errors import OutputError
@@ -152,11 +151,6 @@ def test_a_page_replaces_only_a_page_of_this_project(curated, precious, capsys):
     assert "page.html is a file that this command does not replace" in capsys.readouterr().err
     rows = [f"{name}={precious / 'in.jsonl'}" for name in "ab"]
     assert main(["compare", *rows, "--distance", "none", "--output", str(page)]) == 1
-    plot = precious / "plot.png"
-    plot.write_text("a photograph")
-    with pytest.raises(OutputError, match="is a file that this command does not replace"):
-        draw({}, [], plot)
-    assert plot.read_text() == "a photograph"
     assert page.read_text() == "<!doctype html><title>Mine</title>"
     for _ in range(2):
         assert main([*report, str(precious / "report.html")]) == 0

@@ -94,9 +94,10 @@ def test_a_run_counts_every_summary_of_a_model_that_cannot_summarise(
     assert [row for row in rejected(tmp_path) if row["stage"] == "steps"] == by_steps
 
 
-def test_a_judge_gives_a_verdict_or_a_reason_for_every_solution(server, tmp_path, capsys):
-    one = write_rows(tmp_path / "one.jsonl", [ROW | {"solutions": ROW["solutions"][:1]}])
-    arguments = ["judge", str(one), "--judge", server, "--task", "complete", "--json"]
+def test_a_judge_gives_a_verdict_or_a_reason_for_every_problem(server, tmp_path, capsys):
+    steps = {"solutions": ROW["solutions"][:2], "steps": [["Factor it."], ["Draw the graph."]]}
+    one = write_rows(tmp_path / "one.jsonl", [ROW | steps])
+    arguments = ["judge", str(one), "--judge", server, "--json"]
     arguments += ["--store", str(tmp_path / "judge.sqlite"), "--longest-reply", "0"]
     # It may write on and on: then the reason is that it took too long.
     assert main([*arguments, "--timeout", "20", "--max-retries", "0"]) == 0

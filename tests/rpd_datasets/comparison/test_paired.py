@@ -29,7 +29,6 @@ from rpd_datasets.comparison.paired import (
     figures,
     sentences,
 )
-from rpd_datasets.comparison.side_by_side import plot
 from rpd_datasets.evaluation.results import Results
 from rpd_metric.errors import InputError
 from rpd_metric.grading import mathematics
@@ -104,21 +103,6 @@ def test_fewer_samples_alone_do_not_make_a_model_different():
     assert alarms <= 8  # three standard errors above 5 %; without thinning about 25
 
 
-def test_the_plot_draws_bands_that_hold_for_all_k_at_once(tmp_path, monkeypatch):
-    figure = pytest.importorskip("matplotlib.figure").Figure
-    kept = []
-    monkeypatch.setattr(figure, "savefig", lambda *given, **_: kept.append(given))
-    groups = {"A": [WEAK, STRONG]}
-    differences = compare(groups)
-    plot(groups, differences, tmp_path / "curves.png")
-    ((drawn, path),) = kept
-    assert path == tmp_path / "curves.png"
-    levels = list(STRONG.figures["pass_at_k"].values())
-    for axes, bands in zip(drawn.axes, (levels, differences), strict=True):
-        corners = axes.collections[-1].get_paths()[0].vertices[:, 1]
-        assert all(np.isclose(corners, 100 * band.high).any() for band in bands)
-
-
 @pytest.mark.parametrize(
     ("other", "says"),
     [
@@ -142,13 +126,10 @@ def test_strategies_at_an_equal_number_are_the_mean_over_all_draws():
     solved = Solved("p", ["a"] * 5 + ["b"] * 3, np.zeros((8, 8)), list("xxyzzxyy"))
     found = figures(solved, "a", "b")
     ours, theirs = "xxyzz", "xyy"
-    draws = [set(one) for one in combinations(ours, 3)]
     # Of all solutions of the model with fewer, and of so many of the other's.
     assert found.variety[1] == pytest.approx(effective_number([0, 1, 1]))
     numbers = [effective_number(list(map(ord, three))) for three in combinations(ours, 3)]
     assert found.variety[0] == pytest.approx(np.mean(numbers), abs=0.1)
-    shares = [len(one - set(theirs)) for one in draws]
-    assert found.only[0] == pytest.approx(np.mean(shares) / np.mean([len(one) for one in draws]))
     assert found.between == pytest.approx(np.mean([x != y for x, y in product(ours, theirs)]))
     within = [np.mean([x != y for x, y in combinations(one, 2)]) for one in (ours, theirs)]
     assert found.within == pytest.approx(np.mean(within))
@@ -387,7 +368,6 @@ def test_compare_prints_markdown_json_and_a_page(tmp_path, capsys):
     assert main([*given[:3], "--json", "--min-strategies", "3"]) == 0
     few = json.loads(capsys.readouterr().out)["differences"]
     assert {row["measure"] for row in few} == {"pass@k"}
-    assert [share["value"] for share in differences[STRATEGIES]["only"]] == [0, 0.5]
 
 
 def test_without_names_a_distance_is_compared_and_without_marks_all_solutions(tmp_path, capsys):

@@ -156,14 +156,6 @@ def test_rpd_judge_compares_pairs_with_labels_and_its_own_second_opinion(rows, s
     assert (agreement["accuracy"], agreement["kappa"], agreement["undecided"]) == (1, 1, 2)
 
 
-def test_rpd_judge_looks_at_endings_and_says_how_often_the_rules_agree(rows, store, capsys):
-    with FakeTGI(reply=lambda body: "//boxed{2}") as server:
-        result = judged(capsys, server, store, rows, "--task", "complete")
-        assert all(kind_of(received.body) == "judge_complete" for received in server.requests)
-    assert result["counts"] == {"complete": 15, "incomplete": 0, "no_verdict": 0}
-    assert result["agreement"]["accuracy"] == 1
-
-
 @pytest.mark.slow
 def test_rpd_judge_asks_about_what_was_chosen_in_a_curated_folder(tmp_path, store, capsys):
     out = str(tmp_path / "out")

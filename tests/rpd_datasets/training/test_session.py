@@ -1,4 +1,4 @@
-"""What is decided before training: attention, who samples, and what cannot be asked."""
+"""What is decided before training, and what cannot be asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from parts.tiny_models import sums, tiny_model
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.record import check_resumable, record_settings
 from rpd_datasets.training.reinforcement import check_reinforcement
-from rpd_datasets.training.session import choose_attention
 from rpd_metric.errors import InputError, OutputError
 
 
@@ -28,35 +27,20 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_flash_attention_is_chosen_where_it_is_installed(
-    monkeypatch: pytest.MonkeyPatch, here: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("eval_strategy", "epoch", "--measure_every and --measure_problems"),
+        ("push_to_hub", "true", r"leave push_to_hub out: rpd push \S+ NAME publishes"),
+        ("hub_token", "secret", "leave hub_token out"),
+    ],
+)
+def test_what_a_recipe_leaves_to_other_commands_is_refused_in_one_line(
+    here: Path, option: str, value: str, says: str
 ):
-    fine_tune(here, "qwen3", "out", "--dry_run")
-    assert "attention: sdpa\nhours: unknown; --smoke times" in capsys.readouterr().err
-    found, given = "transformers.utils.is_flash_attn_2_available", {"attn_implementation": None}
-    for installed, expected in ((True, "flash_attention_2"), (False, None)):
-        monkeypatch.setattr(found, lambda answer=installed: answer)
-        model = SimpleNamespace(**given, dtype="bfloat16")
-        assert choose_attention(model, on_cpu=False) == expected
-        assert choose_attention(model, on_cpu=True) is None
-        assert choose_attention(SimpleNamespace(**given, dtype="float32"), on_cpu=False) is None
-
-
-def test_eval_strategy_without_held_out_problems_is_refused_in_one_line(here: Path):
-    with pytest.raises(InputError, match=r"--validation 0\.02") as caught:
-        fine_tune(here, "qwen3", "out", "--eval_strategy", "epoch")
+    with pytest.raises(InputError, match=says) as caught:
+        fine_tune(here, "qwen3", "out", f"--{option}", value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.slow
-# Training after an evaluation must not go on without the gradients of its 4-bit weights.
-@pytest.mark.filterwarnings("error:bitsandbytes..gemv_4bit. an autograd kernel was not registered")
-def test_held_out_problems_have_a_loss_of_their_own(here: Path, capsys: pytest.CaptureFixture[str]):
-    fine_tune(here, "qwen3", "held", "--validation", "0.2", "--num_train_epochs", "2")
-    captured = capsys.readouterr()
-    assert "samples: 16\n" in captured.err
-    assert "held-out samples: 4\n" in captured.err
-    assert captured.out.count("'eval_loss'") == 2
 
 
 @pytest.mark.slow
@@ -134,7 +118,7 @@ def test_a_diversity_reward_on_groups_that_are_split_over_processes_is_refused()
     model = SimpleNamespace(model_name_or_path="model", load_in_4bit=False)
     # Two processes of four completions each, where a problem has eight.
     sizes = {"generation_batch_size": 8, "world_size": 2, "num_generations": 8}
-    training = SimpleNamespace(reward_weights=None, eval_strategy="no", **sizes)
+    training = SimpleNamespace(reward_weights=None, **sizes)
     check_reinforcement(ReinforcementOptions(), training, model)
     with pytest.raises(InputError, match="measured within a process"):
         check_reinforcement(ReinforcementOptions(diversity_weight=0.1), training, model)

@@ -14,7 +14,6 @@ from rpd_datasets.training.tokenizer import assistant_template, load_tokenizer
 from rpd_datasets.training.training_rows import (
     load_rows,
     other_turns_learnt,
-    split_by_problem,
     tokenize_rows,
     with_prompt,
 )
@@ -157,19 +156,6 @@ def test_a_completion_that_qwen3s_template_changes_is_refused_or_counted(models,
     # Templates that know no think blocks leave it as it is.
     other = real_template(models, "qwen2_5")
     assert not tokenize_rows(rows, other, max_length=None, too_long="refuse").counts[CHANGED]
-
-
-def test_the_held_out_share_is_of_problems_with_all_their_solutions(tmp_path):
-    rows = sample(tmp_path, *"abcdefghij")
-    doubled = load_rows([str(tmp_path / "rows.jsonl")] * 2)[0]
-    train, held = split_by_problem(doubled, 0.25, seed=0)
-    assert (len(train), len(held)) == (14, 6)
-    asked = [{row["prompt"][0]["content"] for row in part} for part in (train, held)]
-    assert not asked[0] & asked[1]
-    assert split_by_problem(doubled, 0.25, seed=0)[1].to_list() == held.to_list()
-    assert split_by_problem(doubled, 0.25, seed=1)[1].to_list() != held.to_list()
-    with pytest.raises(InputError, match=r"0\.02"):
-        split_by_problem(rows, 1.5, seed=0)
 
 
 def test_a_prompt_is_put_around_the_problem(tmp_path):
