@@ -61,26 +61,19 @@
   new ResizeObserver(draw).observe(list);
 
   // --- filters and search ---
-  const subjects = [...new Set(problems.map((one) => one.subject).filter(Boolean))].sort();
-  for (const name of subjects) byId("subject").append(new Option(name, name));
-  byId("subject").hidden = subjects.length < 2;
   const times = new Map();
   for (const name of problems.flatMap((one) => one.names ?? [])) times.set(name, (times.get(name) ?? 0) + 1);
   const named = [...times].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, MOST_NAMES);
   for (const [name, count] of named) byId("strategy").append(new Option(`${name} (${count})`, name));
   byId("strategy").hidden = named.length < 2;
-  byId("right").hidden = !problems.some((one) => one.right || one.wrong);
   let searchable = false;
   const find = () => {
     const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const which = byId("which").value, subject = byId("subject").value, right = byId("right").value;
-    const strategy = byId("strategy").value;
+    const which = byId("which").value, strategy = byId("strategy").value;
     const kept = problems.filter(
       (one) =>
         (which === "all" || (which === "chosen") === (one.rank !== null)) &&
-        (!subject || one.subject === subject) &&
         (!strategy || one.names?.includes(strategy)) &&
-        (!right || (right === "wrong" ? one.wrong > 0 : one.right > 0 && !one.wrong)) &&
         words.every((word) => one.haystack.includes(word)),
     );
     const by = byId("order").value; // the list comes by rank
@@ -91,7 +84,7 @@
     list.scrollTop = 0;
     draw();
   };
-  for (const id of ["search", "which", "subject", "strategy", "right", "order"]) byId(id).addEventListener("input", find);
+  for (const id of ["search", "which", "strategy", "order"]) byId(id).addEventListener("input", find);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
 
   // --- marks: kept in this browser until they are saved ---

@@ -97,7 +97,6 @@ def _entry(row: ChosenProblem) -> Line:
         "statement": _one_line(row.problem),
         "subject": _subject(row.extra),
         "names": sorted(set(strategy_labels(row.extra, len(row.solutions)) or ()) - {UNNAMED}),
-        "right": sum(mark is True for mark in chosen),
         "wrong": sum(mark is False for mark in chosen),
     }
 

@@ -1,4 +1,4 @@
-"""The page of a metric Space: paste solutions or steps, see how far apart they are, and why.
+"""The page of a metric Space: paste solutions, see how far apart they are, and why.
 
 Like `rpd_metric/metrics/rpd/rpd.py` this file is copied into a Space, there as `app.py`; it runs
 here as well: `python -m rpd_datasets.publish.space.app`. It needs no network: MiniLM comes with its
@@ -20,20 +20,18 @@ import gradio as gr
 import numpy as np
 
 from rpd_metric.distance.core import mean_pairwise, rpd_alignment, rpd_matrix
-from rpd_metric.distance.measured import CHAT, read_evidence
+from rpd_metric.distance.measured import read_evidence
 from rpd_metric.errors import InputError
 from rpd_metric.models.concurrency import run
 from rpd_metric.models.spec import Embedder, load_embedder
 from rpd_metric.steps.summarizers import load_summarizer
 
-SOLUTIONS, STEPS = "solutions", "steps, one per line"
 MAX_ENTRIES = 6
 MAX_CHARACTERS = 100_000
-# The packaged curves come from solutions of a hundred words and more.
+# Of fewer, a sentence or two are all the steps there are.
 FEW_WORDS = 25
 EXAMPLE = (
     "What is the sum of the first 100 positive integers?",
-    SOLUTIONS,
     "Write the sum from 1 to 100 and, under it, from 100 to 1. Each column adds up to 101. There "
     "are 100 columns, so twice the sum is 10100. Halve it: the sum is 5050.",
     "Pair the first number with the last, the second with the last but one, and so on. Every pair "
@@ -64,8 +62,8 @@ CSS = """
 """
 
 
-def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
-    """Say in Markdown how far apart solutions are, what that means, and which steps matched.
+def compare(embedder: Embedder, problem: str, *entries: str) -> str:
+    """Say in Markdown how far apart solutions are, and which steps matched.
 
     Empty entries are left out. Raises [`InputError`] where fewer than two have steps, or there is
     too much text.
@@ -76,18 +74,12 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
         raise InputError("paste at least two solutions")
     if sum(map(len, named.values())) > MAX_CHARACTERS:
         raise InputError(f"that is more than {MAX_CHARACTERS:,} characters; shorten the solutions")
-    names, short = list(named), []
-    if kind == STEPS:
-        lines_of = (text.splitlines() for text in named.values())
-        steps = [[line.strip() for line in lines if line.strip()] for lines in lines_of]
-    else:
-        summarizer = load_summarizer("extractive")
-        taken = run(summarizer.summarize(problem.strip() or None, list(named.values())))
-        for name, summary in zip(names, taken, strict=True):
-            if not summary.ok:
-                raise InputError(f"{name} has no steps ({summary.reason}): write more of it")
-        steps = [list(summary.steps) for summary in taken]
-        short = [name for name, text in named.items() if len(text.split()) < FEW_WORDS]
+    names, summarizer = list(named), load_summarizer("extractive")
+    taken = run(summarizer.summarize(problem.strip() or None, list(named.values())))
+    for name, summary in zip(names, taken, strict=True):
+        if not summary.ok:
+            raise InputError(f"{name} has no steps ({summary.reason}): write more of it")
+    steps = [list(summary.steps) for summary in taken]
     vectors = embedder.encode(list(chain.from_iterable(steps)))
     parts = np.split(vectors, np.cumsum(list(map(len, steps)))[:-1])
     matrix = rpd_matrix(parts)
@@ -95,19 +87,13 @@ def compare(embedder: Embedder, problem: str, kind: str, *entries: str) -> str:
     lines.append("|---" * (len(names) + 1) + "|")
     for name, row in zip(names, matrix, strict=True):
         lines.append(f"| **{name}** |" + "|".join(f"{distance:.3f}" for distance in row) + "|")
-    if short:
+    if short := [name for name, text in named.items() if len(text.split()) < FEW_WORDS]:
         warning = f"fewer than {FEW_WORDS} words, too little to judge by"
         lines += ["", f"**{', '.join(short)}: {warning}**"]
-    pairs = list(combinations(range(len(names)), 2))
-    # Steps that somebody wrote are nearer to a language model's than to the extractive ones.
-    evidence = read_evidence().about(["rpd"], "minilm", CHAT if kind == STEPS else "extractive")
+    evidence = read_evidence().about(["rpd"], "minilm", "extractive")
     lines += ["", f"RPD measures {evidence.describe('rpd', 'en')}."]
-    if curve := evidence.curve("rpd", "en"):
-        for a, b in pairs:
-            lines.append(f"- {names[a]} and {names[b]}, {curve.in_words(float(matrix[a, b]))}")
-        lines += ["", f"A scale to read it by, from competition problems: {curve.scale()}."]
     lines += ["", "### Steps that found each other"]
-    for a, b in pairs:
+    for a, b in combinations(range(len(names)), 2):
         lines += ["", f"**{names[a]} and {names[b]}**", ""]
         for match in rpd_alignment(parts[a], parts[b]):
             asker, other = (a, b) if match.asker == "a" else (b, a)
@@ -128,9 +114,9 @@ def _text(step: str) -> str:
 def make_page(embedder: Embedder) -> gr.Blocks:
     """The page."""
 
-    def answer(problem: str, kind: str, *entries: str) -> str:
+    def answer(problem: str, *entries: str) -> str:
         try:
-            return compare(embedder, problem, kind, *entries)
+            return compare(embedder, problem, *entries)
         except InputError as error:
             # In place of the result: a message that fades is missed.
             return f"**{error}**"
@@ -138,9 +124,7 @@ def make_page(embedder: Embedder) -> gr.Blocks:
     page: gr.Blocks
     with gr.Blocks(title="Reasoning Path Divergence", analytics_enabled=False) as page:
         gr.Markdown(ABOUT)
-        with gr.Row():
-            problem = gr.Textbox(label="Problem (optional)", lines=2, scale=3)
-            kind = gr.Radio([SOLUTIONS, STEPS], value=SOLUTIONS, label="What you paste")
+        problem = gr.Textbox(label="Problem (optional)", lines=2)
         with gr.Row():
             boxes = [
                 gr.Textbox(label=f"Solution {place}", lines=6, max_lines=12, min_width=300)
@@ -150,9 +134,9 @@ def make_page(embedder: Embedder) -> gr.Blocks:
             example = gr.Button("Fill in an example", elem_id="example")
             button = gr.Button("Compare", variant="primary", elem_id="compare")
         result = gr.Markdown(latex_delimiters=LATEX, elem_classes="rpd")
-        filled = [*EXAMPLE, *[""] * (MAX_ENTRIES + 2 - len(EXAMPLE))]
-        example.click(lambda: filled, outputs=[problem, kind, *boxes])
-        button.click(answer, inputs=[problem, kind, *boxes], outputs=result)
+        filled = [*EXAMPLE, *[""] * (MAX_ENTRIES + 1 - len(EXAMPLE))]
+        example.click(lambda: filled, outputs=[problem, *boxes])
+        button.click(answer, inputs=[problem, *boxes], outputs=result)
     return page
 
 

@@ -19,7 +19,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, BitsAndBytesConfig
 from trl.distributed import DistributedBackend
 from trl.generation.vllm_generation import VLLMGeneration
 from trl.trainer.grpo_trainer import GRPOTrainer
-from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 from trl.trainer.utils import add_fused_lm_head
 
 from parts.tiny_models import tiny_model
@@ -163,20 +162,6 @@ def test_padding_is_not_computed_and_changes_no_probability(
     computed = {None: 4 * 12, 2: 2 * 9 + 2 * 12, 1: 9 + 6 + 5 + 10}[batch_size]
     assert sum(logged["tokens/computed"]) == computed < ids.numel()
     assert sum(logged["tokens/useful"]) == mask.sum()
-
-
-def test_packed_samples_do_not_read_each_other_without_flash_attention(tiny: Path):
-    model = AutoModelForCausalLM.from_pretrained(tiny).eval()
-    assert model.config._attn_implementation == "sdpa"
-    first, second = torch.randint(0, 200, (65,)).split([40, 25])
-    pack = {"input_ids": torch.cat([first, second]).tolist(), "seq_lengths": [40, 25]}
-    collator = DataCollatorForLanguageModeling(pad_token_id=0, padding_free=True)
-    with torch.no_grad():
-        # As SFTTrainer calls the model.
-        packed = model(**collator([pack]), use_cache=False).logits[0]
-        alone = torch.cat([model(input_ids=one[None]).logits[0] for one in (first, second)])
-        blind = model(input_ids=torch.cat([first, second])[None]).logits[0]
-    assert (packed - alone).abs().max() < 1e-3 < 1 < (blind - alone).abs().max()
 
 
 def test_fsdp_shards_a_4_bit_base_with_float32_adapters_to_the_same_loss(tiny: Path):

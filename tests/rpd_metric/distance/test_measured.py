@@ -74,7 +74,7 @@ def test_a_table_of_ones_own_is_above_the_packaged_and_must_be_one(tmp_path):
     assert "0.600 [0.500, 0.700] on 9" in own.about(["pieces"], "minilm", "").describe(
         "pieces", "en"
     )
-    assert CURVE.in_words(0.5) == "0.50: the same method or another"
+    assert CURVE.phrase(0.5) == "the same method or another"
     assert CURVE.scale().startswith(
         "the chance of another method at a distance of 0.1: 1%, 0.3: 8%"
     )
