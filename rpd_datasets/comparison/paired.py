@@ -51,7 +51,7 @@ PASS, STRATEGIES, APART = "pass@k", "effective strategies", "apart"
 # Without tests and sentences of their own: they show at which numbers of samples models differ.
 COUNTS = "counts"
 # Where strategies are not known.
-DISTANCE, TEXTS, PLACEBO = "distance", "texts", "placebo"
+TEXTS, PLACEBO = "texts", "placebo"
 _LEVEL = 0.05
 # The words where the second model's figure is below the first's, and above it.
 _VERBS = {
@@ -73,9 +73,8 @@ _NOTES = {
     "solves. Each with a bootstrap interval over problems (95 %, docs/statistics.md).",
     TEXTS: "Distances of right solutions, where both models have two, with intervals over problems "
     "(95 %). They measure wording, length and language together with the method, and count no "
-    "strategies. distance: of two solutions of a model. texts apart: first of two of one model, "
-    "second of one of each. A placebo divides the same solutions by what is no strategy; a p value "
-    "that a placebo reaches is not given.",
+    "strategies. texts apart: first of two of one model, second of one of each. A placebo divides "
+    "the same solutions by what is no strategy; a p value that a placebo reaches is not given.",
 }
 # The owners of solutions that a placebo divides.
 _SIDES = ("one side", "other side")
@@ -93,8 +92,8 @@ class Difference(Interval):
     holds for all k at once, and p is corrected for the whole table, but for placebos.
 
     Args:
-        p (`float`, *optional*): `None` where none is given: of the distance within a model, and of
-            texts where a placebo `reached` it.
+        p (`float`, *optional*): `None` where none is given: of counts, and of texts where a placebo
+            `reached` it.
     """
 
     p: float | None
@@ -111,7 +110,7 @@ class Difference(Interval):
     @property
     def tested(self) -> bool:
         """Whether it has a sentence, and a place in the correction for the whole table."""
-        return self.measure not in (DISTANCE, PLACEBO, COUNTS)
+        return self.measure not in (PLACEBO, COUNTS)
 
     @property
     def family(self) -> tuple[str, str, str, str]:
@@ -308,13 +307,12 @@ def _of_solutions(names: Names, solved: Sequence[Solved], distance: str) -> Iter
     by_problem = _figures_of(solved, base, other)
     if not by_problem:
         return
-    by = f" ({distance})" if distance else ""
-    variety = np.array([problem.variety for problem in by_problem])
     if solved[0].strategies is not None:
+        variety = np.array([problem.variety for problem in by_problem])
         yield _of_columns(names, STRATEGIES, STRATEGIES, variety)
         yield from _of_pairs(names, APART, APART, solved, (base, other))
         return
-    yield replace(_of_columns(names, DISTANCE, f"distance{by}", variety), p=None)
+    by = f" ({distance})" if distance else ""
     controls = [
         control
         for figure, relabelled in placebos(solved, base, other).items()
@@ -433,9 +431,9 @@ class Figures(NamedTuple):
     """Two models on one problem, by strategies where these are known, else by distance.
 
     `variety` is of each model the effective number of strategies of so many of its right solutions
-    as both models have; or the mean distance of two. `within` and `between` are the chance that two
-    right solutions have different strategies, or their mean distance: of one model, mean of both,
-    and of one of each.
+    as both models have; empty where strategies are not known. `within` and `between` are the chance
+    that two right solutions have different strategies, or their mean distance: of one model, mean
+    of both, and of one of each.
     """
 
     variety: Sequence[float]
@@ -452,7 +450,7 @@ def figures(solved: Solved, first: str, second: str) -> Figures | None:
     apart = [mean_pairwise(solved.between(places, places)) or 0.0 for places in both]
     pairs = sum(apart) / 2, float(solved.between(*both).mean())
     if (known := solved.strategies) is None:
-        return Figures(apart, *pairs)
+        return Figures((), *pairs)
     times = [Counter(known[place] for place in places) for places in both]
     counts = np.array([[uses[name] for name in times[0] | times[1]] for uses in times])
     # Of as many draws of either: the figure of fewer solutions is higher or lower on average.
