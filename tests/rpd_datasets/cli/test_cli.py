@@ -62,7 +62,6 @@ def test_curate_prints_what_was_chosen_and_names_each_stage_before_it(
         assert f"{name} " in captured.out
     following = f"rpd report {out}"
     assert f"\nNext: {following}\n\n" in captured.out
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert main(shlex.split(following)[1:]) == 0  # as typed
     assert "<b>Better than random</b>" in (out / "report.html").read_text()
     assert (card.data.license, card.data.language) == ("apache-2.0", "en")
