@@ -32,7 +32,7 @@ OPTIONS = {
     "config": ROOT / "recipes/configs/tiny/grpo.yaml",
     "padding_token": "<|endoftext|>",
     "dtype": "bfloat16",
-    "rollouts": "vllm",
+    "use_vllm": True,
     "vllm_mode": "colocate",
     "vllm_enable_sleep_mode": False,
     "vllm_max_model_length": 512,

@@ -28,7 +28,7 @@ from rpd_datasets.training.held_out import load_held_out
 from rpd_datasets.training.recipe import ReinforcementOptions
 from rpd_datasets.training.reinforcement import (
     check_reinforcement,
-    choose_rollouts,
+    check_sampler,
     load_prompts,
     load_rewards,
     reinforcement_steps,
@@ -62,15 +62,12 @@ def main(arguments: Sequence[str]) -> None:
     rows, counts = load_prompts(options, tokenizer, contamination, session.log)
     counts["optimizer steps"] = reinforcement_steps(len(rows), training)
     session.show(counts)
-    # A dry run sets use_cpu by itself; the recipe's own setting is what counts.
-    on_cpu = bool(session.settings.get("use_cpu"))
-    sampler = choose_rollouts(options, training, session.model, on_cpu=on_cpu)
-    session.log(f"rollouts: {sampler}")
     if options.diversity_weight:
         session.log(f"warning: {WARNING}")
     if options.dry_run:
         session.show_settings(counts["optimizer steps"])
         return
+    check_sampler(training, session.model)
     of_aime = " on problems of the AIME" if counts["problems with a year"] else ""
     method = TrainingMethod("grpo", f"GRPO{of_aime}", [options.problems], "reward", "mean reward")
     with load_grader(options.grader) as grader:

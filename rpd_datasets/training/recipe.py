@@ -118,9 +118,6 @@ class ReinforcementOptions(CommonOptions):
     num_problems: int | None = _option(None, "use only the first N problems")
     max_prompt_tokens: int = _option(3800, "drop problems with longer prompts")
     end_token: str | None = _option(None, "token that ends an answer, if not the tokenizer's own")
-    rollouts: Literal["auto", "vllm", "generate"] = _option(
-        "auto", "completions are sampled by vLLM, or by generate; auto uses vLLM if it can"
-    )
     accuracy_weight: float = _option(1.0, "weight of the accuracy reward")
     format_weight: float = _option(0.1, "weight of the format reward")
     diversity_weight: float = _option(

@@ -147,35 +147,22 @@ def reinforcement_steps(problems: int, training: Any) -> int:
     return steps
 
 
-def choose_rollouts(
-    options: ReinforcementOptions, training: Any, model: Any, *, on_cpu: bool
-) -> str:
-    """Set what samples completions in a run's `GRPOConfig`, and return its name."""
-    import torch
-
-    sampler: str = options.rollouts
-    installed = importlib.util.find_spec("vllm") is not None
-    if sampler == "auto":
-        gpu = torch.cuda.is_available() and not on_cpu
-        sampler = "vllm" if gpu and installed and not model.load_in_4bit else "generate"
-    if sampler == "vllm":
-        if not installed:
-            raise InputError(
-                f"vLLM is not installed: {install_line('vllm')}. Or pass --rollouts generate"
-            )
-        if model.load_in_4bit:
-            raise InputError(
-                "vLLM cannot take the weights of a 4-bit model; set load_in_4bit: false"
-            )
-        if model.use_peft and os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true"):
-            raise InputError(
-                "an adapter of sharded weights was never merged for vLLM; use "
-                "recipes/accelerate/ddp.yaml, where each GPU holds the model and its own vLLM"
-            )
-    training.use_vllm = sampler == "vllm"
-    # Before it, TRL casts the whole model in place, and never casts it back.
-    training.use_transformers_continuous_batching = False
-    return sampler
+def check_sampler(training: Any, model: Any) -> None:
+    """Refuse a run whose completions could not be sampled as its `GRPOConfig` says."""
+    # Before continuous batching TRL casts the whole model in place, and never casts it back.
+    if training.use_transformers_continuous_batching:
+        raise InputError("continuous batching would round the weights: set use_vllm, or neither")
+    if not training.use_vllm:
+        return
+    if importlib.util.find_spec("vllm") is None:
+        raise InputError(f"vLLM is not installed: {install_line('vllm')}. Or pass --use_vllm false")
+    if model.load_in_4bit:
+        raise InputError("vLLM cannot take the weights of a 4-bit model; set load_in_4bit: false")
+    if model.use_peft and os.environ.get("ACCELERATE_USE_FSDP", "").lower() in ("1", "true"):
+        raise InputError(
+            "an adapter of sharded weights was never merged for vLLM; use "
+            "recipes/accelerate/ddp.yaml, where each GPU holds the model and its own vLLM"
+        )
 
 
 def load_rewards(

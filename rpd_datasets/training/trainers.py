@@ -117,7 +117,7 @@ def keep_base_exact(generation: Any, log: Callable[[str, float], None]) -> None:
         if missing := sorted(adapted.keys() - reached):
             raise InputError(
                 f"{len(missing)} of {len(adapted)} adapted tensors did not reach vLLM, as "
-                f"{missing[0]}: leave them out of the adapter, or pass --rollouts generate"
+                f"{missing[0]}: leave them out of the adapter, or pass --use_vllm false"
             )
         log("sampling/avoided_drift", float(drift / added) ** 0.5 if added else 0.0)
         log("sampling/adapted_tensors", len(reached))
