@@ -34,9 +34,9 @@ def right_and_wrong(
 
 
 def matched_pairs(
-    problem: Problem, right: Sequence[int], wrong: Sequence[int], most: int | None = None
+    problem: Problem, right: Sequence[int], wrong: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Pairs of a right and a wrong solution, the best `most` of them, best first.
+    """Pairs of a right and a wrong solution, the best matched ones first.
 
     Each solution is in one pair at most, and the lengths in pairs are as near as possible: else a
     model learns to write longer or shorter answers. Where strategies are known, two strategies
@@ -57,4 +57,4 @@ def matched_pairs(
     costs = [[cost(item, other) for other in wrong] for item in right]
     places = zip(*linear_sum_assignment(costs), strict=True)
     pairs = [(right[row], wrong[column]) for row, column in places]
-    return sorted(pairs, key=lambda pair: cost(*pair))[:most]
+    return sorted(pairs, key=lambda pair: cost(*pair))

@@ -123,14 +123,10 @@ def rows_of(
     to: str,
     marks: Sequence[bool | None],
     reject: Callable[[Rejected], None],
-    *,
-    most: int | None = None,
 ) -> Iterator[Row]:
     """The rows of a problem in the format `to`; `reject` receives what has none, with the reason.
 
-    Args:
-        marks (`Sequence`): Whether each solution is right, `None` where that is not known.
-        most (`int`, *optional*): The most pairs of `"dpo"`.
+    `marks` says whether each solution is right, `None` where that is not known.
     """
     right, wrong = right_and_wrong(problem, marks)
     if not right and not (to == "kto" and wrong):
@@ -144,7 +140,7 @@ def rows_of(
     rows = list(training_rows(problem.problem, texts, range(len(texts)), trajectories=whole))
     jobs: list[tuple[int, Callable[[], Row]]] = []
     if to == "dpo":
-        pairs = matched_pairs(problem, right, wrong, most)
+        pairs = matched_pairs(problem, right, wrong)
         jobs = [(entry, partial(dpo_row, rows[entry], rows[other])) for entry, other in pairs]
     elif to == "kto":
         jobs = [(n, partial(kto_row, rows[n], right=n in right)) for n in (*right, *wrong)]

@@ -1,7 +1,7 @@
 """`rpd compare-graders`: count what graders of answers get wrong.
 
 Grade the packaged pairs of a reference and a response, which a person judged, and count false
-accepts and false rejects by form. The 525 held-out pairs, the default, mended no grader of this
+accepts and false rejects by form. The 525 pairs are held out: they mended no grader of this
 package. Your own grader is a function of (reference, response), named as FILE.py:FUNCTION.
 
 Example: rpd compare-graders --graders rpd checks.py:check
@@ -15,7 +15,7 @@ from typing import Any
 
 from rpd_datasets.cli.arguments import add_command
 from rpd_datasets.cli.output import print_json, print_table
-from rpd_datasets.judging.graders import ALL_FORMS, HALVES, MATH_VERIFY, OWN, mistakes, read_pairs
+from rpd_datasets.judging.graders import ALL_FORMS, MATH_VERIFY, OWN, mistakes, read_pairs
 
 
 def add_to(commands: Any) -> None:
@@ -23,15 +23,14 @@ def add_to(commands: Any) -> None:
     add = add_command(commands, _compare, __doc__).add_argument
     help = "rpd, math-verify, lm-eval (if installed), FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION"
     add("--graders", nargs="+", default=[OWN, MATH_VERIFY], metavar="NAME", help=help)
-    add("--half", choices=HALVES, default=HALVES[0], help="which pairs to grade")
 
 
 def _compare(args: argparse.Namespace) -> None:
-    pairs = read_pairs(args.half)
+    pairs = read_pairs()
     results_of = {grader: mistakes(grader, pairs) for grader in dict.fromkeys(args.graders)}
     if args.json:
         results = [asdict(figures) for by_form in results_of.values() for figures in by_form]
-        print_json({"half": args.half, "pairs": len(pairs), "results": results})
+        print_json({"pairs": len(pairs), "results": results})
         return
     rows = []
     for by_grader in zip(*results_of.values(), strict=True):
@@ -46,5 +45,5 @@ def _compare(args: argparse.Namespace) -> None:
                 cell += " ({:.1%} / {:.1%})".format(*shares)
             row[figures.grader] = cell
         rows.append(row)
-    print(f"{args.half} pairs: false accepts / false rejects")
+    print("held-out pairs: false accepts / false rejects")
     print_table(rows)

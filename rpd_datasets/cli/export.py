@@ -28,7 +28,7 @@ from rpd_datasets.messages import solution_text
 from rpd_datasets.problem import Rejected
 from rpd_datasets.publish.publishable import curated_files
 from rpd_datasets.trainer_formats import DATASET_INFO, FORMATS, Row, rows_of
-from rpd_metric.errors import InputError, check_least
+from rpd_metric.errors import InputError
 
 MARK = "export.json"
 FILES = (MARK, "train.*", "dataset_info.json", "rejects.jsonl", "*.partial")
@@ -43,14 +43,11 @@ def add_to(commands: Any) -> None:
     add("--to", choices=formats, required=True, metavar="FORMAT", help=help)
     add("--output", "-o", type=Path, required=True, metavar="DIR", help="the folder to write")
     add("--overwrite", action="store_true", help="replace a folder that this command wrote")
-    help = "pairs of a problem at most, the best matched ones (default: all)"
-    add("--max-pairs", type=int, metavar="N", help=help)
     arguments.add_correctness(parser)
 
 
 def _export(args: argparse.Namespace) -> None:
     output, source, rejects = args.output, Path(args.input), list[Rejected]()
-    check_least(1, args, "max_pairs")
     check_output(output, _written, overwrite=args.overwrite, reads=[source])
     if (source / "manifest.json").is_file():
         curated_files(source)  # it is complete
@@ -93,7 +90,7 @@ def _rows(
             chosen = "drop_reasons" in problem.extra and args.to in FORMATS
             columns = args.correct_column, args.answer_column
             marks = () if chosen else checker.check(problem, *columns).marks
-            made = list(rows_of(problem, args.to, marks, rejects.append, most=args.max_pairs))
+            made = list(rows_of(problem, args.to, marks, rejects.append))
             count.update(rows=len(made), problems=bool(made))
             if args.to == "dpo":
                 texts = [[solution_text(row[k]) for k in ("chosen", "rejected")] for row in made]

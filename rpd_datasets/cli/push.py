@@ -33,8 +33,6 @@ def add_to(commands: Any) -> None:
     help = "only list the files, and every secret, address and path found in them"
     add("--dry-run", action="store_true", help=help)
     add_push(parser)
-    help = "the branch, created if missing (default: main)"
-    add("--revision", metavar="BRANCH", help=help)
     help = "leave out these files, e.g. rejects.jsonl or '*.png' (repeatable)"
     add("--exclude", action="append", default=[], metavar="FILE", help=help)
     help = "allow secrets of this kind, as named in the error (repeatable)"
@@ -52,7 +50,6 @@ def _push(args: argparse.Namespace) -> None:
             args.folder,
             args.repo,
             private=not args.public,
-            revision=args.revision,
             commit_message=args.message,
             exclude=args.exclude,
             allowed_secrets=args.allow_secret,
@@ -98,9 +95,8 @@ def print_pushed(pushed: Pushed, *, as_json: bool = False) -> None:
         f"{'Published' if pushed.changed else 'Already there:'} {pushed.files} files, "
         f"{'private' if pushed.private else 'public'}: {pushed.url}"
     )
-    place = "" if pushed.revision == "main" else f", revision={pushed.revision!r}"
     if "/datasets/" in pushed.url:
-        print(f"Read it with load_dataset({pushed.repo_id!r}, split='train'{place})")
+        print(f"Read it with load_dataset({pushed.repo_id!r}, split='train')")
     if "/spaces/" in pushed.url:
         print(f"Load it with evaluate.load({pushed.repo_id!r}) where rpd-metric is installed")
     print(f"Commit {pushed.commit}", *(f"Note: {note}" for note in pushed.notes), sep="\n")

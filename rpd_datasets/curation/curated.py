@@ -109,8 +109,8 @@ class Curated:
         Args:
             repo_id (`str`): The id there; without a namespace, the user's own is taken.
             token (`str`, *optional*): Instead of `HF_TOKEN` or the stored login.
-            options: `private` (`True` unless it is given), `revision`, `commit_message`, `exclude`
-                and `api`, see [`~rpd_datasets.publish.pushing.push_folder`].
+            options: `private` (`True` unless it is given), `commit_message`, `exclude` and `api`,
+                see [`~rpd_datasets.publish.pushing.push_folder`].
         """
         from huggingface_hub import HfApi
 

@@ -18,7 +18,6 @@ from rpd_metric.errors import InputError, MissingExtraError
 from rpd_metric.grading.answers import Verdict
 from rpd_metric.grading.custom import FORMS, load_grader
 
-HALVES = ("held-out", "open")
 OWN, MATH_VERIFY, LM_EVAL = "rpd", "math-verify", "lm-eval"
 ALL_FORMS = "all"
 

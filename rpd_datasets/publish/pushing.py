@@ -42,8 +42,7 @@ class Pushed:
 
     repo_id: str  # with its namespace
     url: str
-    revision: str  # the branch
-    commit: str  # what the branch now names
+    commit: str  # what its main branch now names
     changed: bool  # false if everything was there already
     private: bool
     files: int  # how many the commit holds of this push
@@ -56,7 +55,6 @@ def push_folder(
     repo_id: str,
     *,
     private: bool = True,
-    revision: str | None = None,
     commit_message: str | None = None,
     exclude: Sequence[str] = (),
     allowed_secrets: Sequence[str] = (),
@@ -69,7 +67,6 @@ def push_folder(
         repo_id (`str`): The id there; without a namespace, the user's own is taken.
         private (`bool`, defaults to `True`): For a repository that does not exist yet. An
             existing public one is refused unless this is `False`.
-        revision (`str`, *optional*): The branch, made where it is missing; the main one if unset.
         commit_message (`str`, *optional*): The first line of the commit.
         exclude (`Sequence[str]`): Files to leave out, as `"rejects.jsonl"` or `"*.png"`.
         allowed_secrets (`Sequence[str]`): Allowed kinds of secrets, e.g. `"Hugging Face Token"`.
@@ -103,7 +100,6 @@ def push_folder(
         repo_id,
         repo_type=repo_type,
         private=private,
-        revision=revision,
         commit_message=commit_message,
         replaced=REPLACED[repo_type],
         api=api,
@@ -131,7 +127,6 @@ def publish(
     *,
     repo_type: RepoType,
     private: bool = True,
-    revision: str | None = None,
     commit_message: str | None = None,
     replaced: Sequence[str] = (),
     api: HfApi | None = None,
@@ -144,7 +139,6 @@ def publish(
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
     api = api or HfApi()
-    branch = revision or "main"
     repo_id, known = check_access(repo_id, repo_type=repo_type, private=private, api=api)
     contents = files(repo_id)
     again = (
@@ -155,9 +149,7 @@ def publish(
         if known is None:
             sdk = "gradio" if repo_type == "space" else None
             api.create_repo(repo_id, repo_type=repo_type, private=private, space_sdk=sdk)
-        if branch != "main":
-            api.create_branch(repo_id, repo_type=repo_type, branch=branch, exist_ok=True)
-        info: Any = api.repo_info(repo_id, repo_type=repo_type, revision=revision)
+        info: Any = api.repo_info(repo_id, repo_type=repo_type)
         names = api.list_repo_files(repo_id, repo_type=repo_type, revision=info.sha)
         outdated = {name for pattern in replaced for name in names if fnmatch(name, pattern)}
         deleted = sorted(outdated - contents.keys())
@@ -167,7 +159,6 @@ def publish(
             [*adds, *map(CommitOperationDelete, deleted)],
             commit_message=commit_message or "Made with Reasoning Path Divergence",
             repo_type=repo_type,
-            revision=branch,
             # Somebody else's commit in the meantime is then refused, not overwritten.
             parent_commit=info.sha,
         ).oid
@@ -182,7 +173,6 @@ def publish(
     return Pushed(
         repo_id=repo_id,
         url=f"{api.endpoint}/{prefix}{repo_id}",
-        revision=branch,
         commit=commit,
         changed=commit != info.sha,
         private=bool(info.private),

@@ -26,7 +26,7 @@ from rpd_datasets.training.record import (
     run_names,
     write_card,
 )
-from rpd_datasets.training.tokenizer import hub_answers, keep_ends_only, load_tokenizer
+from rpd_datasets.training.tokenizer import keep_ends_only, load_tokenizer
 from rpd_datasets.training.trainers import (
     keep_adapters_exact,
     keep_gradients_exact,
@@ -59,7 +59,6 @@ class Session:
     training: Any  # a transformers.TrainingArguments
     model: Any  # a trl.ModelConfig
     settings: dict[str, Any]  # every option that is named or differs from its default
-    cached_only: bool = False  # the Hub does not answer, so that only its cache is asked
 
     @property
     def output(self) -> Path:
@@ -77,7 +76,6 @@ class Session:
             self.model.model_name_or_path,
             revision=self.model.model_revision,
             padding_token=self.options.padding_token,
-            cached_only=self.cached_only,
             **options,
         )
 
@@ -161,7 +159,6 @@ class Session:
             "revision": model.model_revision,
             "dtype": model.dtype,
             "attn_implementation": model.attn_implementation,
-            "local_files_only": self.cached_only,
         }
         trainer = kind(
             model=model.model_name_or_path,
@@ -248,13 +245,12 @@ def open_session(kinds: Sequence[type], arguments: Sequence[str], *, prog: str) 
             f"leave {named[0]} out: rpd push {training.output_dir} NAME publishes the model, once, "
             "privately, and without secrets"
         )
-    cached_only = not hub_answers(model.model_name_or_path)
     # A resumed run has to keep these products, not their factors.
     at_once = training.per_device_train_batch_size * training.world_size
     batch = {"effective_batch_size": at_once * training.gradient_accumulation_steps}
     if hasattr(training, "generation_batch_size"):
         batch["generation_batch_size"] = training.generation_batch_size
-    session = Session(options, training, model, recipe.settings | batch, cached_only)
+    session = Session(options, training, model, recipe.settings | batch)
     if not model.use_peft and model.load_in_4bit:
         raise InputError(
             "4-bit weights cannot be trained: set use_peft: true, or load_in_4bit: false"

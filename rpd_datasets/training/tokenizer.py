@@ -12,24 +12,6 @@ from rpd_metric.errors import InputError, ModelError, first_line
 PADDING = ("<|finetune_right_pad_id|>", "<|endoftext|>", "<|pad|>", "<pad>", "[PAD]", "<unk>")
 
 
-def hub_answers(model: str) -> bool:
-    """Whether the Hub answers one request; offline, `transformers` waits 45 s for each file."""
-    from huggingface_hub import HfApi, constants
-    from huggingface_hub.errors import HfHubHTTPError
-
-    from rpd_metric.models.http_library import httpx
-
-    if Path(model).is_dir() or constants.HF_HUB_OFFLINE:
-        return True
-    try:
-        HfApi().model_info(model, timeout=10)
-    except HfHubHTTPError:
-        return True  # an answer about this model is for loading to report
-    except (OSError, httpx.HTTPError):
-        return False
-    return True
-
-
 def load_tokenizer(
     model: str,
     *,
@@ -38,7 +20,6 @@ def load_tokenizer(
     padding_token: str | None = None,
     template: str | None = None,
     padding_side: Literal["left", "right"] = "right",
-    cached_only: bool = False,
 ) -> Any:
     """Load a model's tokenizer and make sure that the end of an answer can be learnt.
 
@@ -49,7 +30,7 @@ def load_tokenizer(
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            model, revision=revision, padding_side=padding_side, local_files_only=cached_only
+            model, revision=revision, padding_side=padding_side
         )
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot load the tokenizer of {model}: {first_line(error)}") from error

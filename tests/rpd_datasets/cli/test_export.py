@@ -106,11 +106,11 @@ def test_a_pair_has_solutions_of_like_length_and_method(pool, capsys):
         for row in read_lines(Path("rows/train.jsonl"))
     ]
     assert pairs == [(texts[1], texts[4]), (texts[0], texts[3])]
-    again = ["export", "pool.jsonl", "--to", "dpo", "--output", "rows", "--max-pairs", "1"]
+    again = ["export", "pool.jsonl", "--to", "kto", "--output", "rows"]
     assert main(again) == 1
     assert "--overwrite" in capsys.readouterr().err
     assert main([*again, "--overwrite"]) == 0
-    assert len(read_lines(Path("rows/train.jsonl"))) == 1
+    assert len(read_lines(Path("rows/train.jsonl"))) == 5
 
 
 def bare(turn: dict[str, Any]) -> Any:

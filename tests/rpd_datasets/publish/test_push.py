@@ -20,12 +20,11 @@ import datasets, evaluate
 
 curated = datasets.load_dataset("ada/set", split="train")
 sft = datasets.load_dataset("ada/set", "sft", split="train")
-branch = datasets.load_dataset("ada/set", split="train", revision="v2")
 stream = datasets.load_dataset("ada/set", split="train", streaming=True)
 rpd = evaluate.load("ada/rpd", module_type="metric")
 groups = [[["Factor the product."], ["Draw the graph."]], [["Count."], ["Count."]]]
 print(json.dumps({
-    "curated": curated.to_list(), "sft": sft.to_list(), "branch": len(branch),
+    "curated": curated.to_list(), "sft": sft.to_list(),
     "streamed": len(list(stream)), "rpd": rpd.compute(predictions=groups)["rpd_per_problem"],
     "module": rpd.__module__,
 }))
@@ -82,10 +81,10 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(hub, folder, tmp_
     pushed = rpd(hub, tmp_path, "push", str(folder), "ada/set", "--json")
     assert pushed.returncode == 0, pushed.stderr
     result: dict[str, Any] = json.loads(pushed.stdout)
-    assert (result["repo_id"], result["private"], result["revision"]) == ("ada/set", True, "main")
-    branch = rpd(hub, tmp_path, "push", str(folder), "set", "--revision", "v2")
-    assert branch.returncode == 0, branch.stderr
-    assert "load_dataset('ada/set', split='train', revision='v2')" in branch.stdout
+    assert (result["repo_id"], result["private"]) == ("ada/set", True)
+    again = rpd(hub, tmp_path, "push", str(folder), "set")
+    assert again.returncode == 0, again.stderr
+    assert "Read it with load_dataset('ada/set', split='train')" in again.stdout
     space = rpd(hub, tmp_path, "space", "rpd", "--push", "--public", HOME=str(tmp_path))
     assert space.returncode == 0, space.stderr
     assert not hub.repos["spaces/ada/rpd"].private
@@ -94,7 +93,7 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(hub, folder, tmp_
 
     assert read.returncode == 0, read.stderr
     found = json.loads(read.stdout)
-    assert len(found["curated"]) == found["branch"] == found["streamed"] == 3
+    assert len(found["curated"]) == found["streamed"] == 3
     assert {"problem", "solutions", "rpd_matrix", "selected"} <= set(found["curated"][0])
     chosen = [row["solutions"][index] for row in found["curated"] for index in row["selected"]]
     assert [row["completion"][0]["content"] for row in found["sft"]] == chosen
@@ -106,9 +105,9 @@ def test_what_is_pushed_can_be_loaded_by_datasets_and_evaluate(hub, folder, tmp_
 def test_a_pushed_set_is_curated_again_by_streaming_and_its_commit_is_recorded(
     hub, folder, tmp_path
 ):
-    assert rpd(hub, tmp_path, "push", str(folder), "ada/rows", "--revision", "v1").returncode == 0
+    assert rpd(hub, tmp_path, "push", str(folder), "ada/rows").returncode == 0
     repo = hub.repos["datasets/ada/rows"]
-    commit = repo.branches["v1"]
+    commit = repo.branches["v1"] = repo.branches["main"]
 
     asked = ["ada/rows", "--revision", "v1", "--num-problems", "2", "--num-solutions", "2"]
     done = rpd(hub, tmp_path, "curate", *asked, "--output", "again")
