@@ -32,7 +32,7 @@ from rpd_datasets.config import CurationConfig
 from rpd_datasets.curation.models import Models
 from rpd_datasets.curation.scoring import score_all
 from rpd_datasets.evaluation.reporting import figure_remarks, percent, table_text
-from rpd_datasets.evaluation.results import FILES, Results, powers_of_two
+from rpd_datasets.evaluation.results import Results, powers_of_two
 from rpd_datasets.language import written_in
 from rpd_datasets.problem import UNNAMED, Problem, strategy_labels
 from rpd_metric.distance.core import mean_pairwise
@@ -125,8 +125,6 @@ def by_benchmark(results: Sequence[Results], *, different_settings: bool = False
         [`InputError`]: Two met different problems, were sampled or graded differently (unless
             `different_settings`), or have one name; or no benchmark has two.
     """
-    if any(model.benchmark == FILES for model in results):
-        results = [model.by_text() for model in results]
     groups: dict[str, list[Results]] = {}
     for model in results:
         models = groups.setdefault(model.title, [])

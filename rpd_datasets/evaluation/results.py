@@ -12,7 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -146,18 +146,6 @@ class Results:
         texts = ("marks", "right", "scale", "strategies")
         others = {name: value for name, value in vars(self).items() if name not in texts}
         return others | of_marks | {"scores_are": self.scale.kind}
-
-    def by_text(self) -> Results:
-        """The same with problems named by their texts, as those of files are."""
-        names = {id_: " ".join(self.right[id_].problem.split()) for id_ in self.marks}
-        if len(set(names.values())) < len(names):
-            raise InputError(
-                f"{self.name} has problems of one text, which a file cannot tell apart; compare "
-                "logs with logs"
-            )
-        marks = {text: self.marks[id_] for id_, text in names.items()}
-        right = {text: self.right[id_] for id_, text in names.items()}
-        return replace(self, marks=marks, right=right, benchmark=FILES, settings={})
 
 
 def find_logs(path: Path) -> list[Path]:
