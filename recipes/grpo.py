@@ -11,8 +11,6 @@ recipe would do and loads no weights. The options are TRL's (`GRPOConfig`, `Mode
 of `rpd_datasets.training.recipe.ReinforcementOptions`.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ without quantization. Reinforcement learning (`recipes/grpo.py`) starts from it.
 `OUTPUT-0.3` and so on (WiSE-FT); `passk.py compare` shows them side by side.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

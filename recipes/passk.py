@@ -10,8 +10,6 @@ The log in --output (evaluations/NAME/BENCHMARK) is the one file of samples and 
 command continues a run that was stopped. `report` and `compare` read anybody's logs.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -9,8 +9,6 @@ problems come out whatever the order of the rows, and a larger draw holds every 
 input is read twice, so that it need not fit into memory.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import heapq

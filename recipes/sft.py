@@ -12,8 +12,6 @@ options are TRL's (`SFTConfig`, `ModelConfig`) and those of
 paper's tables.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

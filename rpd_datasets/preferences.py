@@ -1,7 +1,5 @@
 """Right and wrong solutions of one problem, and pairs of them to train on preferences."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import log
 

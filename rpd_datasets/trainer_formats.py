@@ -4,8 +4,6 @@ Every format was read off the reader of its trainer; docs/export.md has the vers
 format cannot hold is an [`InputError`] with the reason, never a shortened row.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial

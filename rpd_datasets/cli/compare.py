@@ -10,8 +10,6 @@ The first is compared with every other one. In a pipe the output is Markdown for
 Example: rpd compare base.eval tuned.eval --output page.html
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -7,8 +7,6 @@ package. Your own grader is a function of (reference, response), named as FILE.p
 Example: rpd compare-graders --graders rpd checks.py:check
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 from typing import Any

@@ -9,8 +9,6 @@ diverse pair (Table 1), and the share of chosen triples with as many strategies 
 Example: rpd compare-metrics controlled --methods rpd strategy raw
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

@@ -8,8 +8,6 @@ labels. rejects.jsonl names what was left out, with the reason.
 Example: rpd export curated --to axolotl --output for-axolotl
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

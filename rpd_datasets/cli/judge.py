@@ -7,8 +7,6 @@ first. Replies without a clear verdict are counted.
 Example: rpd judge curated --judge tgi:http://localhost:8080 --task pairs
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 from typing import Any

@@ -7,8 +7,6 @@ labels in it are not asked for again.
 Example: rpd label solutions.jsonl --limit 20 --output labelled.jsonl
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -8,8 +8,6 @@ HF_HUB_DISABLE_XET=1.
 Example: rpd push curated me/diverse-math
 """
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 from logging import ERROR

@@ -7,8 +7,6 @@ the most different right solutions of each problem.
 Example: rpd report curated --max-problems 50
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from contextlib import ExitStack

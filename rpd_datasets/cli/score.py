@@ -8,8 +8,6 @@ strategies, or a chat model sorts them), count them, too.
 Example: rpd score generations.jsonl --num-rows 10
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import tempfile

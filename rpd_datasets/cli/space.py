@@ -7,8 +7,6 @@ the page first: pip install -e '.[offline,space]', then python DIR/app.py.
 Example: rpd space my-space; rpd space me/rpd --push --public
 """
 
-from __future__ import annotations
-
 import argparse
 from typing import Any
 

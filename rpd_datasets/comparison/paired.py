@@ -14,8 +14,6 @@ As many right solutions count of either model as the one with fewer has, average
 so many by closed forms; effective strategies, which have none, over `_SUBSETS` draws.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

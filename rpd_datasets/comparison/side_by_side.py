@@ -1,7 +1,5 @@
 """A comparison as an HTML page that needs no network, with problems side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

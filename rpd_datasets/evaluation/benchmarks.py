@@ -5,8 +5,6 @@ figure. OlympiadBench's English text-only subset with open answers has 674 rows 
 the paper's figures are multiples, and 675 in the file that many harnesses copy.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,6 @@ knows and that is found here: in the Hub's cache, or on the Hub. How texts are c
 `filters/contamination.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path

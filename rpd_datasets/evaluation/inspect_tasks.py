@@ -8,8 +8,6 @@ name of `instructions.PROMPTS` or a text with `{problem}` in it; `grader`, `FILE
 place of mathematics; `unsafe`, which runs generated programs without a sandbox.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

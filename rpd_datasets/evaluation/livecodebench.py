@@ -10,8 +10,6 @@ place of its row and reads its tests when it is graded. A row that cannot be gra
 its id; it is never a wrong solution.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """What a person reads of one evaluation: Markdown, for a terminal and for a model's card."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from rpd_datasets.evaluation.results import Results

@@ -5,8 +5,6 @@ samples and verdicts are refused, or counted in every report: a missing sample i
 What scores of a log are right is the business of `rpd_metric/grading/score_scales.py`.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections import Counter

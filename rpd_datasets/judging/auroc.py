@@ -5,8 +5,6 @@ weights and 2,000 of them are a few small matrix products. The same weights serv
 which makes differences between methods paired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 The packaged pairs have two halves: `held-out`, which no grader here was mended by, and `open`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from collections import Counter

@@ -12,8 +12,6 @@ reply that is not exactly one of the allowed answers, and a request that failed,
 with a reason instead of a value: it is counted, never guessed.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

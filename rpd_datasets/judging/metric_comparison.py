@@ -12,8 +12,6 @@ each with a 95 % bootstrap interval over problems and its paired difference to R
 Labels by a chat model, the paper's judge of Table 1, are what `rpd label --judge` writes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ The Hub shows them on the model's page and on the board of the benchmark. The fo
 https://huggingface.co/docs/hub/eval-results; there is no machine-readable schema of it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date

@@ -1,7 +1,5 @@
 """The card of a trained model: its data, recipe and losses, without local paths and hosts."""
 
-from __future__ import annotations
-
 import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The files of a folder to publish: a curated folder or a model, which must be complete."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

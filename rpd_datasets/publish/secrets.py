@@ -7,8 +7,6 @@ breaks inside a token and base64 are undone before the search. Secrets, and loca
 files, stop a push; addresses and home folders in solutions are warnings.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import logging

@@ -3,8 +3,6 @@
 Texts of a sample of the chosen problems are shown, all scores are counted.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass, field

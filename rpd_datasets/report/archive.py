@@ -6,8 +6,6 @@ stays under `BUDGET` whatever the corpus: first solutions that were not chosen a
 the chosen ones too, and each shortened text says so.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -4,8 +4,6 @@ Plain functions from numbers to markup. Colours are classes, so that light, dark
 style sheet's business; [`as_file`] gives a chart the page's light colours to take along.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

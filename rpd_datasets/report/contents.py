@@ -3,8 +3,6 @@
 All scores are read (a line each), but texts only of a sample of the chosen problems.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping

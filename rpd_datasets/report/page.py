@@ -6,8 +6,6 @@ only these very scripts and style sheet run, by their hashes, and no text become
 give an equal page: it holds no date and no path.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import math

@@ -6,8 +6,6 @@ without a chat model. Sampling has random numbers of its own, the same each time
 same without it, and two points of a curve differ by the weights alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

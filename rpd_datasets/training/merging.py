@@ -5,8 +5,6 @@ therefore merged into the dequantised 4-bit weights, not into the original ones.
 (WiSE-FT, arXiv 2504.10478) have the weights `base + share * (tuned - base)`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

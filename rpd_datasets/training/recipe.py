@@ -9,8 +9,6 @@ them from the file and the command line. An unknown name is an error that sugges
 training libraries drop and rename options, and a silently ignored option is a wrong experiment.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import json

@@ -5,8 +5,6 @@ and effective batch continue from the last complete checkpoint; anything else is
 batch is split over devices, and where curves go, may change.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

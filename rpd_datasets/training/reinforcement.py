@@ -4,8 +4,6 @@ The problems are those of the AIME from 1983 to 2023. The dataset that the paper
 2024, a benchmark: other years are left out and counted.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import os

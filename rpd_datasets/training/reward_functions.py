@@ -10,8 +10,6 @@ among right answers, its distance is the one that curation uses, which a paraphr
 distance rises with them, or while accuracy falls, the policy games the measure.
 """
 
-from __future__ import annotations
-
 import atexit
 import sys
 from collections import Counter, defaultdict

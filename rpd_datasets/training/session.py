@@ -4,8 +4,6 @@ A recipe parses its options with [`open_session`], prepares its data, shows what
 ends in [`Session.show_settings`] (a dry run) or [`Session.train`].
 """
 
-from __future__ import annotations
-
 import resource
 import sys
 import tempfile

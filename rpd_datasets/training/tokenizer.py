@@ -1,7 +1,5 @@
 """A model's tokenizer, checked for what training needs: a template, an end and a padding token."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal

@@ -6,8 +6,6 @@ vLLM it merges the adapter into the base and subtracts it again; the same roundi
 base away.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

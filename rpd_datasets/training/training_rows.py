@@ -6,8 +6,6 @@ off their answers; every sample holds its whole completion and ends in the end t
 tokens are known before weights are loaded.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Every recipe parses against the installed TRL and holds the paper's hyperparameters."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`recipes/passk.py`: the whole chain against a server, and what its logs say."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Drawing the paper's pool: seeded, whatever the order of the rows, each problem whole."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """From a pushed dataset to a pushed model: recipes read from the Hub, rpd push publishes there."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The recipes really train tiny models on a CPU: they start, finish, resume, merge and reward."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

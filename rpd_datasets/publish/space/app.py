@@ -6,8 +6,6 @@ package, steps are taken without a language model, fonts are the system's. Formu
 solutions are drawn by Gradio, which lets no HTML through that could run.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from itertools import chain, combinations

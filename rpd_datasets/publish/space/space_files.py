@@ -4,8 +4,6 @@
 installed; the page (`app.py`) runs in the Space and imports the package from a wheel beside it.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

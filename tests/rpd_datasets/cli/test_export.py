@@ -1,7 +1,5 @@
 """`rpd export`: rows that TRL's trainers take, in which a conversation with tools is whole."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.resources import files

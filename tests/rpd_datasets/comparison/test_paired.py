@@ -1,7 +1,5 @@
 """Comparing models: what is said, for the whole table, and what is not compared."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

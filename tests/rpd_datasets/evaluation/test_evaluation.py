@@ -1,7 +1,5 @@
 """The benchmarks: from their own files, and from the Hub."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`rpd plan --student-results`: whether to expect a gain from diversity, by a model's log."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Judges: what they ask, what they make of the answers, and that they never guess."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from functools import partial

@@ -1,7 +1,5 @@
 """The card of a trained model says how to use it, on which terms, and what it was made of."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from huggingface_hub import ModelCard

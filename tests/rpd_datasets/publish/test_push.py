@@ -1,7 +1,5 @@
 """`rpd push` and `rpd space --push`, and what others then read from the Hub."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

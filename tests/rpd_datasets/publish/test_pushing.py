@@ -1,7 +1,5 @@
 """Publishing through the real hub client to a Hub on this machine, whole and with faults."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """What must not be published is found in every form that it takes in texts, programs and JSON."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A Space: its files, and its page in a real browser without a network."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The report of a curated folder: what it says, and that nothing in it can do harm."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """The training problems of 1983 to 2023 hold no problem of a benchmark."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Held-out problems are measured while a model trains, and training does not change by it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 r"""Rewards: right answers, readable form, and diversity among right answers only."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What is decided before training, and what cannot be asked."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import SimpleNamespace

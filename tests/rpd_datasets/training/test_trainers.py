@@ -1,7 +1,5 @@
 """What is changed in TRL's trainers: against TRL's own code, PEFT's merging and real attention."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows become token ids: nothing is cut, the end of an answer is learnt, steps are known."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ It needs openai below 3, and the OpenAI provider of Inspect 3.4 or newer: no env
 `make test-newest` runs this test in one of its own, every week.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sys
