@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from rpd_datasets.cli.arguments import only_values, worded_for
+from rpd_datasets.cli.arguments import worded_for
 from rpd_datasets.commands import run_command
 from rpd_datasets.destination import check_output, whole_file
 from rpd_datasets.inputs.source import InputSpec, open_source
@@ -33,11 +33,14 @@ def main(arguments: Sequence[str]) -> None:
     if args.num_problems < 1:
         raise InputError(f"num-problems is {args.num_problems}; use 1 or more")
     check_output(args.output)
+    for pair in args.only:
+        if "=" not in pair.lstrip("="):
+            raise InputError(f"{{only}} {pair!r} is not of the form COLUMN=VALUE", option="only")
     left_out: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source(
             args.input,
-            InputSpec(exactly=args.exactly, only=only_values("only", args.only)),
+            InputSpec(exactly=args.exactly, only=dict(pair.split("=", 1) for pair in args.only)),
             scratch=Path(scratch),
             on_reject=lambda rejected: left_out.update([rejected.reason]),
         )

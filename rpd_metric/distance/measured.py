@@ -84,10 +84,6 @@ class Calibration:
         chance = self.chance(distance)
         return next(words for most, words in _PHRASES if chance <= most)
 
-    def in_words(self, distance: float) -> str:
-        """The distance and its phrase, e.g. `"0.41: probably the same method"`."""
-        return f"{distance:.2f}: {self.phrase(distance)}"
-
     def scale(self) -> str:
         """A few distances with their chance of another strategy, to read others by."""
         marks = ", ".join(f"{distance:.1f}: {self.chance(distance):.0%}" for distance in _SCALE)
