@@ -118,7 +118,7 @@ class Progress(Listener):
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
             progress.TimeRemainingColumn(compact=True),
-            progress.TextColumn("{task.fields[line].note()}", markup=False, style="dim"),
+            progress.TextColumn("{task.fields[line].remark}", markup=False, style="dim"),
             console=self._console,
             transient=True,
             disable=not self._console.is_terminal,
@@ -127,6 +127,11 @@ class Progress(Listener):
         (self._task,) = self._live.tasks
         self._ended = threading.Event()
         self.stage(stage, total)
+
+    @property
+    def remark(self) -> str:
+        """The note as it is now: a column's format calls nothing."""
+        return self.note()
 
     def stage(self, stage: str, total: int | None = None) -> None:
         """End a stage and begin another."""

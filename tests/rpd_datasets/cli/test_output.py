@@ -55,6 +55,17 @@ def test_texts_cannot_steer_the_terminal(printed, capsys):
     assert not set("\x1b\x07\x9b\r") & set(said.out + said.err)
 
 
+def test_progress_on_a_terminal_shows_what_a_server_is_doing(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    flow = SimpleNamespace(tick=lambda: "4 in flight", stats=SimpleNamespace(summary=str))
+    line = Progress("Scoring", 1)
+    with scoring((flow,), line), line:
+        line.advance()
+        line._live.refresh()
+    assert "4 in flight" in capsys.readouterr().err
+
+
 def test_progress_in_a_pipe_says_what_each_stage_came_to(capsys):
     with Progress("Loading models") as line:
         line.stage("Scoring problems", 3)
