@@ -149,7 +149,7 @@ def check_sampler(training: Any, model: Any) -> None:
     """Refuse a run whose completions could not be sampled as its `GRPOConfig` says."""
     # Before continuous batching TRL casts the whole model in place, and never casts it back.
     if training.use_transformers_continuous_batching:
-        raise InputError("continuous batching would round the weights: set use_vllm, or neither")
+        raise InputError("leave use_transformers_continuous_batching out: it rounds the weights")
     if not training.use_vllm:
         return
     if importlib.util.find_spec("vllm") is None:
