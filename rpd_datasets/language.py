@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from rpd_metric.steps.program import fenced
+from rpd_metric.steps.passages import fenced
 
 PROGRAM = "program"
 RUN = "run"  # of an agent: it calls tools

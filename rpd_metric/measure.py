@@ -192,7 +192,6 @@ def step_matrices(
 def _encoded(
     readings: Iterable[Sequence[Sequence[str]]], embedder: Embedder
 ) -> dict[str, npt.NDArray[np.float32]]:
-    """The vector of each distinct text, by one call to the encoder."""
     texts = list(dict.fromkeys(text for reading in readings for texts in reading for text in texts))
     if not texts:
         return {}
@@ -205,7 +204,6 @@ def _encoded(
 def _rows(
     readings: Sequence[Sequence[str]], encoded: Mapping[str, npt.NDArray[np.float32]]
 ) -> list[npt.NDArray[np.float32]]:
-    """Per solution an array with a row for each of its texts."""
     empty = np.zeros((0, 0), dtype=np.float32)
     return [np.stack([encoded[text] for text in texts]) if texts else empty for texts in readings]
 

@@ -20,7 +20,7 @@ from rpd_datasets.problem import each_solution
 from rpd_datasets.tokens import text_tail
 from rpd_metric.models.chat import ends_in_loop
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.program import FENCE, fenced
+from rpd_metric.steps.passages import FENCE, fenced
 
 # Notes of a line or two were not cut and need not announce an answer.
 SHORT_TOKENS = 40

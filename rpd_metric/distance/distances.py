@@ -80,7 +80,6 @@ def _rpd(evidence: Evidence, ties: Ties = "mean") -> Matrix:
 
 
 def _of_one_text(kind: str, evidence: Evidence) -> Matrix:
-    """Of solutions that have one text of a kind each."""
     return cosine_distances(np.concatenate(evidence.vectors[kind]))
 
 

@@ -237,7 +237,6 @@ def easy_verdict(gold: str, answer: str) -> Verdict | None:
 
 
 def _fraction(match: re.Match[str]) -> str:
-    """A repeating decimal as the fraction that it is."""
     whole, start, period = match.groups()
     below = (10 ** len(period) - 1) * 10 ** len(start)
     above = int(whole + start + period) - int(whole + start or "0")
@@ -322,7 +321,6 @@ def _under_heading(response: str) -> tuple[int, str]:
 
 
 def _announced(response: str) -> tuple[int, str]:
-    """Where the last "answer:" or "answer is" is, and the text after it."""
     for match in reversed(list(_ANNOUNCED.finditer(response))):
         if line := match.group("answer").strip("*_ \t\r"):
             if match.group("comma"):
@@ -332,7 +330,6 @@ def _announced(response: str) -> tuple[int, str]:
 
 
 def _of_line(line: str) -> str:
-    """The answer in a line: its one formula, else its first sentence."""
     line = _NEXT_SENTENCE.split(_EMPHASIS.sub("", line).strip("*_ \t\r\n"))[0]
     line = _TAIL.sub("", line.rstrip(".* "))
     formulas = [match.group("dollar") or match.group("bracket") for match in _INLINE.finditer(line)]

@@ -160,7 +160,6 @@ class _Worker:
         return self.process.stdout.readline().decode().strip() if ready else ""
 
     def end(self) -> None:
-        """End the process, whatever it is doing."""
         self.process.kill()
         with contextlib.suppress(BrokenPipeError), self._errors, self.process:
             pass  # waits for it and closes its pipes

@@ -144,7 +144,6 @@ def _unit(words: str) -> Unit | None:
 
 
 def _named(name: str) -> Unit | None:
-    """A unit by its symbol, or by its name in the singular or plural."""
     word = name.lower() if len(name) > 3 else name
     return _UNITS.get(name) or _UNITS.get(word) or _UNITS.get(word.removesuffix("s"))
 

@@ -118,7 +118,6 @@ def _of_word(score: Any) -> float | None:
 
 
 def _number(score: Any) -> float:
-    """The number of a score; NaN for one that is no number."""
     try:
         return float(score)
     except (TypeError, ValueError):

@@ -108,7 +108,6 @@ def pass_at_k(right_score: str | None = None) -> Metric:
 def _verdicts(
     scores: list[SampleScore], right_score: str | None
 ) -> Iterator[tuple[str, Score, bool]]:
-    """Each score with the id of its sample, and whether it is right."""
     values = [sample.score.value for sample in scores]
     scale = score_scale("the log", values, right_score)
     for sample in scores:

@@ -73,7 +73,6 @@ class EmbeddingServer(ServerClient):
             return [vector async for part in parts for vector in part]
 
     async def _batch(self, texts: Sequence[str]) -> list[Floats]:
-        """The vectors of a batch, sent in parts if the server wants smaller ones."""
         if len(texts) <= self.batch_size:
             try:
                 return list(map(self._vector, texts, await self._ask(texts)))

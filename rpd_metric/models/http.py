@@ -31,7 +31,7 @@ CONNECT_SECONDS = 3.0
 PATIENT = httpx.Timeout(None, connect=CONNECT_SECONDS)
 # Bytes of a reply beside its tokens or vectors.
 REPLY_BYTES = 2**18
-# Of a token: 128 characters, escaped, in a chunk of its own where the reply comes as a stream.
+# Of a token: 128 characters, escaped.
 TOKEN_BYTES = 2**10
 # Of a page about the server, which a router of hundreds of models fills, and the time it may take.
 PAGE_BYTES, PAGE_SECONDS = 2**23, 10.0
@@ -150,7 +150,6 @@ async def _read(address: Address, response: httpx.Response, most: int) -> str:
 
 
 def _models(address: Address) -> dict[str, dict[str, Any]]:
-    """What an OpenAI-style server says of its models, by name. Raises [`ServerError`]."""
     listed = get_json(address, "/v1/models")
     rows = listed.get("data") if isinstance(listed, dict) else None
     return {str(row["id"]): row for row in rows or () if isinstance(row, dict) and "id" in row}
@@ -222,10 +221,10 @@ def protocol_error(address: Address, what: str) -> ServerError:
 
 
 def read_chat_reply(address: Address, body: str) -> ChatReply:
-    """A chat completion, from JSON or the text of a stream. Raises [`ServerError`]."""
+    """A chat completion. Raises [`ServerError`]."""
     try:
-        reply = _joined(body) if body.lstrip().startswith("data:") else read_json(body)
-    except (ValueError, TypeError, AttributeError) as error:
+        reply = read_json(body)
+    except ValueError as error:
         what = error if "nested" in str(error) else "no JSON"
         raise protocol_error(address, f"{what}: {body[:200].strip() or 'nothing'}") from None
     choices = reply.get("choices") if isinstance(reply, dict) else None
@@ -258,28 +257,6 @@ def _name(address: Address, value: Any) -> str | None:
     """A name that a server gives, without anything that could be markup."""
     text = address.hide(value) if isinstance(value, str) else ""
     return re.sub(r"[^\w.:@/+-]+", " ", text)[:100].strip() or None
-
-
-def _joined(events: str) -> dict[str, Any]:
-    """The one completion that a stream of chunks makes. Raises `ValueError`."""
-    message = {"content": "", "reasoning_content": ""}
-    whole: dict[str, Any] = {"choices": []}
-    finish = None
-    for line in events.splitlines():
-        name, _, data = line.partition(":")
-        if name != "data" or data.strip() in ("", "[DONE]"):
-            continue
-        chunk = read_json(data)
-        if not isinstance(chunk, dict) or "error" in chunk:
-            return {"error": chunk}
-        for name in ("usage", "model", "system_fingerprint"):
-            whole[name] = chunk.get(name) or whole.get(name)
-        for choice in chunk.get("choices") or ():
-            for key in message:
-                message[key] += (choice.get("delta") or {}).get(key) or ""
-            finish = choice.get("finish_reason") or finish
-            whole["choices"] = [{"message": message, "finish_reason": finish}]
-    return whole
 
 
 def _count(usage: Any, name: str) -> int | None:

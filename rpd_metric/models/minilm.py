@@ -215,7 +215,6 @@ def _plain(rows: torch.Tensor) -> torch.Tensor:
 
 
 def _linear(weights: Weights, name: str) -> Part:
-    """From packed rows to packed rows."""
     weight, bias = _packed(weights[f"{name}.weight"]), _packed(weights[f"{name}.bias"])
     return lambda rows: functional.linear(rows, weight, bias)
 

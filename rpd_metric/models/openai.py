@@ -61,7 +61,6 @@ class OpenAIChat(ChatClient):
                 return reply
 
     def _accepted(self, request: ChatRequest, refused: frozenset[str]) -> dict[str, Any]:
-        """The request's body without what the server refused."""
         body = self._body(request) | {"top_p": request.sampling.top_p}
         if "max_tokens" in refused:
             body["max_completion_tokens"] = body.pop("max_tokens")

@@ -172,13 +172,11 @@ class ReplyStore:
         self.close()
 
     def _family(self, keys: RequestKeys) -> dict[int, ChatReply]:
-        """Replies to requests that differ in `max_tokens` only, by that limit."""
         family = bytes.fromhex(keys.family)
         rows = self._run(f"{_READ} WHERE family = ?", (family,))
         return {row[2]: reply for row in rows if row[1] == family and (reply := _reply(row))}
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        """Run a statement, which commits by itself, and return its rows."""
         if self._pid != os.getpid():
             # After a fork the parent's connection must not be used, nor closed by being dropped.
             self._lock = threading.Lock()

@@ -138,7 +138,6 @@ def _refuse(bad: npt.NDArray[np.bool_], message: str) -> None:
 
 
 def _samples(correct: npt.ArrayLike) -> Bools:
-    """The samples as `(problems, runs, n)` booleans."""
     try:
         array = np.asarray(correct)
     except ValueError:

@@ -176,7 +176,6 @@ def rare_advantage(
 
 
 def _curve(name: str, rows: Sequence[Labels], first: int) -> list[Count]:
-    """[`coverage_at_n`] at powers of two from `first`."""
     counts = []
     for n in sample_sizes(list(map(len, rows)), first):
         values = [coverage_at_n(row, n) for row in rows if len(row) >= n]

@@ -108,7 +108,6 @@ def actions(calls: Iterable[Call], folder: str = "") -> list[str]:
 
 
 def _actions(name: str, arguments: Any) -> Iterator[tuple[str, str]]:
-    """The kind and the object of each action of a call."""
     # Servers of tools put their own name first: mcp__files__read_file, functions.shell.
     short = re.split(r"__|[.:/]", name)[-1].lower()
     values = arguments if isinstance(arguments, Mapping) else {"input": arguments or ""}
@@ -230,7 +229,6 @@ def _program(words: list[str], written: str) -> tuple[str, str] | None:
 
 
 def _unwrapped(words: list[str]) -> list[str]:
-    """A command without the programs that only start it, and without its environment."""
     wrapped = False
     for place, word in enumerate(words):
         starts = _COMMANDS.get(word) == "wrapper" or (wrapped and _OF_WRAPPER.fullmatch(word))

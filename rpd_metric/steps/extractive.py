@@ -12,8 +12,7 @@ import re
 from collections.abc import Sequence
 
 from rpd_metric.reasons import Reason
-from rpd_metric.steps.passages import Passage, passages
-from rpd_metric.steps.program import without_docstrings
+from rpd_metric.steps.passages import Passage, passages, without_docstrings
 from rpd_metric.steps.protocol import MIN_STEPS, Summary
 from rpd_metric.steps.vocabulary import Method, find_methods
 

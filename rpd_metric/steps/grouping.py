@@ -213,7 +213,6 @@ def parse_strategies(
 
 
 def _entry(entry: Any) -> tuple[str, list[int]]:
-    """The name and the solutions, from 0, of one entry of a reply."""
     entry = entry if isinstance(entry, dict) else {}
     name, numbers = entry.get("name"), entry.get("solutions")
     if len(entry) == 1:

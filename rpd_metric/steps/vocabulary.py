@@ -116,7 +116,6 @@ def expressions(text: str) -> set[str]:
 
 
 def _words(text: str, latex_words: dict[str, str]) -> list[tuple[str, int]]:
-    """The words of a text in lower case, without 's, with their positions."""
     words: list[tuple[str, int]] = []
     for match in _TOKEN.finditer(text):
         token, plain = match[0], ""

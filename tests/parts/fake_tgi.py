@@ -118,7 +118,7 @@ class FakeTGI(LocalServer):
         self.requests: list[Received] = []
         self.violations: list[str] = []
         self.most_in_flight = 0
-        self.overloaded = self.answered = 0
+        self.answered = 0
         self._in_flight = 0
 
     def __exit__(self, kind: type[BaseException] | None, *rest: Any) -> None:
@@ -148,7 +148,6 @@ class FakeTGI(LocalServer):
         body = await request.json()
         fault = self.faults.pop(0) if self.faults else None
         if self._in_flight >= self.info["max_concurrent_requests"]:
-            self.overloaded += 1
             return self._error(429, "Model is overloaded")
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)

@@ -17,13 +17,11 @@ class LocalServer:
     """Runs `app()` on a free port of 127.0.0.1; a context manager."""
 
     def __init__(self) -> None:
-        self._port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._runner: web.AppRunner | None = None
 
     def app(self) -> web.Application:
-        """The routes; called at every start."""
+        """The routes."""
         raise NotImplementedError
 
     @property
@@ -32,29 +30,20 @@ class LocalServer:
 
     def __enter__(self: Server) -> Server:
         self._thread.start()
-        self.start()
+        self._wait(self._start())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stop()
+        self._wait(self._runner.cleanup())  # at once, with every request in flight
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
-
-    def start(self) -> None:
-        """Listen."""
-        self._wait(self._start())
-
-    def stop(self) -> None:
-        """Go away at once, with every connection and every request in flight."""
-        self._wait(self._stop())
 
     def num_connections(self) -> int:
         """Count the open connections, after all that were made before this call are accepted."""
         with socket.create_connection(("127.0.0.1", self._port)) as last:
             last.shutdown(socket.SHUT_WR)
             last.recv(1)  # until the server has closed it
-        assert self._runner is not None
         assert self._runner.server is not None
         return len(self._runner.server.connections)
 
@@ -67,11 +56,6 @@ class LocalServer:
         )
         await self._runner.setup()
         # A queue for all that connect at once: what it does not hold is tried again a second later.
-        place = {"host": "127.0.0.1", "port": self._port, "reuse_address": True, "backlog": 1024}
+        place = {"host": "127.0.0.1", "port": 0, "reuse_address": True, "backlog": 1024}
         await web.TCPSite(self._runner, **place).start()
         self._port = self._runner.addresses[0][1]
-
-    async def _stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None

@@ -147,16 +147,6 @@ async def trickled(_: Misbehaving, request: web.Request) -> web.StreamResponse:
     return response
 
 
-def streamed(_: Misbehaving, __: web.Request) -> web.Response:
-    """Server-sent events, though nobody asked for them."""
-    whole = summary()
-    pieces = [whole[start : start + 50] for start in range(0, len(whole), 50)]
-    chunks = [{"choices": [{"delta": {"content": piece}}]} for piece in pieces]
-    chunks.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
-    text = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-    return web.Response(text=text, content_type="text/event-stream")
-
-
 def gzipped(_: Misbehaving, __: web.Request) -> web.Response:
     response = ok()
     response.enable_compression(web.ContentCoding.gzip)
@@ -189,7 +179,6 @@ MODES: dict[str, tuple[Callable[[Misbehaving, web.Request], Answer], str]] = {
     "nothing unusual": (served, DONE),
     "chunks of a body": (trickled, DONE),
     "gzip": (gzipped, DONE),
-    "server-sent events": (streamed, DONE),
     "content in parts": (lambda s, r: ok([{"type": "text", "text": summary()}]), DONE),
     "no finish reason": (lambda s, r: ok(finish=None), DONE),
     "thoughts in the content": (lambda s, r: ok(f"<think>{THOUGHT}</think>{summary()}"), DONE),

@@ -155,14 +155,6 @@ async def test_lasting_failures_in_a_row_end_the_run_unless_it_is_to_keep_going(
         assert await ends(many(flow, 60)) == found
 
 
-async def test_failures_with_replies_between_them_or_about_the_request_do_not_end_it():
-    too_long, down = ServerError("too long", status=400), ServerError("down", status=404)
-    script = [*[too_long] * 24, ChatReply("r"), *[too_long] * 40]
-    script += [*[down] * 20, ChatReply("r"), *[down] * 20]
-    flow = Flow(Scripted(*script), RequestOptions(max_in_flight=1))
-    assert await ends(many(flow, len(script))) == {"ServerError": 104, "ChatReply": 2}
-
-
 @pytest.mark.parametrize(
     ("status", "keep_going", "ended"),
     [(401, False, True), (401, True, True), (403, False, True), (403, True, False)],
@@ -358,16 +350,6 @@ async def test_a_flow_serves_one_event_loop_at_a_time():
 
 
 # What is reported, and what may be spent
-
-
-async def test_what_happens_is_counted(store):
-    script = [ServerError("busy", status=503), ChatReply("a"), ServerError("x", status=422)]
-    flow = Flow(Scripted(*script), store=store)
-    for question in (1, 1, 2):
-        await ends([flow(ask(question))])
-    stats = flow.stats
-    assert (stats.done, stats.cached, stats.failed, stats.retried) == (1, 1, 1, 1)
-    assert stats.trouble == {"http_503": 1, "http_422": 1}
 
 
 @pytest.mark.parametrize(

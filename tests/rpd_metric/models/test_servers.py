@@ -130,20 +130,14 @@ async def test_openai_servers_get_json_schema_and_the_thinking_switch():
     assert (body["temperature"], body["top_p"], body["max_tokens"]) == (0.0, 0.9, 77)
 
 
-def test_a_stream_of_events_is_one_reply_with_its_reasoning_and_counts():
-    chunks: list[dict[str, Any]] = [
-        {"choices": [{"delta": {"role": "assistant", "reasoning_content": "Hm."}}]},
-        {"choices": [{"delta": {"content": "Two "}}]},
-        {"choices": [{"delta": {"content": "ways."}, "finish_reason": "stop"}]},
-        {"choices": [], "model": "a|<b>", "usage": {"prompt_tokens": 7, "completion_tokens": 3}},
-    ]
-    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n"
-    read = ChatReply("Two ways.", "stop", 7, 3, reasoning="Hm.")
-    reply = read_chat_reply(HERE, body)
-    assert (reply, reply.model) == (read, "a b")  # no markup in what a card will show
+def test_thoughts_are_told_from_the_reply_and_no_name_is_markup():
+    message = {"content": "Two ways.", "reasoning_content": "Hm."}
+    body = {"choices": [{"message": message}], "model": "a|<b>"}
+    reply = read_chat_reply(HERE, json.dumps(body))
+    assert (reply.text, reply.reasoning, reply.model) == ("Two ways.", "Hm.", "a b")
 
 
-FIELDS = ["choices", "message", "content", "text", "usage", "delta", "error"]
+FIELDS = ["choices", "message", "content", "text", "usage", "error"]
 ANY_JSON = st.recursive(
     st.none() | st.integers() | st.text(max_size=3),
     lambda inner: (
@@ -154,9 +148,8 @@ ANY_JSON = st.recursive(
 
 @given(ANY_JSON)
 def test_whatever_json_comes_is_a_reply_or_a_typed_error(body):
-    for text in (json.dumps(body), f"data: {json.dumps(body)}"):
-        with contextlib.suppress(ServerError):
-            assert isinstance(read_chat_reply(HERE, text).text, str)
+    with contextlib.suppress(ServerError):
+        assert isinstance(read_chat_reply(HERE, json.dumps(body)).text, str)
 
 
 # ---------------------------------------------------------------- fields that a server refuses
@@ -366,15 +359,12 @@ async def test_every_send_counts_against_the_limit_of_requests():
 
 
 def test_no_reply_of_a_model_is_too_large():
-    chunk = {
-        "id": "x" * 200,
-        "model": "m" * 100,
-        "choices": [{"delta": {"content": "\U0001f600" * 9}}],
-    }
-    events = f"data: {json.dumps(chunk)}\n\n" * 2048
-    with Answering(lambda s, r: web.Response(text=events)) as server:
+    text = "\U0001f600" * 80 * 2048  # twelve bytes each, escaped
+    with Answering(
+        lambda s, r: web.json_response({"choices": [{"message": {"content": text}}]})
+    ) as server:
         chat = load_chat(f"openai:{server.url}/v1#m")
-        assert len(asyncio.run(chat(request(max_tokens=2048))).text) == 2048 * 9
+        assert asyncio.run(chat(request(max_tokens=2048))).text == text
     vectors = -np.random.default_rng(0).random((8, 8192)) * 1e-7
     rows = [{"index": index, "embedding": vector.tolist()} for index, vector in enumerate(vectors)]
     with Answering(lambda s, r: web.json_response({"data": rows})) as server:

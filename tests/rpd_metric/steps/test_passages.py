@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpd_metric.measure import pieces_read
-from rpd_metric.steps.passages import answer_part, passages, word_spans
-from rpd_metric.steps.program import blocks, fenced
+from rpd_metric.steps.passages import answer_part, blocks, fenced, passages, word_spans
 
 
 def texts(solution: str) -> list[str]:
