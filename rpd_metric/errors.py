@@ -20,8 +20,6 @@ one line and exits with a non-zero status. Anything that is not an `RPDError` is
 and keeps its traceback.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ Steps come in as text; making steps of solutions is `rpd_metric.steps`, the arit
 `rpd_metric.distance`.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -11,8 +11,6 @@ An installed package adds its own through an entry point of `rpd.embedders`, `rp
     length = "their_package:LENGTH"
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -7,8 +7,6 @@ unchanged. `evaluate` itself is not imported: it is slow to import, so its wrapp
 somebody else imports it.
 """
 
-from __future__ import annotations
-
 import importlib.machinery
 import sys
 from collections.abc import Callable, Sequence

@@ -6,8 +6,6 @@ and `random` are the paper's baselines (Sec. 4.1); `strategy`, `pieces`, `taught
 `combined` are this project's own. Choosing by such a matrix is left to `rpd_datasets/selection`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ model, `combined` adds a share of the second to the first. What each part is wor
 is in `benchmarks/strategies.md`, with what was tried; `docs/distances.md` is the page for users.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ An answer is never guessed from the last number of a solution that names none: a
 would be graded by whatever it was writing when it was cut.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from enum import StrEnum

@@ -7,8 +7,6 @@ finds arguments and inputs and no expected value, and only plain data comes back
 object that equals everything equals nothing.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

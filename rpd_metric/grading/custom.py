@@ -7,8 +7,6 @@ For tasks whose answers are more than a value. The function runs in this process
 itself, and what it raises is its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pkgutil import resolve_name

@@ -3,8 +3,6 @@
 Nothing is started here; `sandbox.py` does, and says what makes the isolation certain.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets

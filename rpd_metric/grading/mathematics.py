@@ -9,8 +9,6 @@ Most answers are settled by their text (`answers.py`). The rest go to worker pro
 `TIMED_OUT`, and the other rows go on. A right answer by a wrong argument is `CORRECT`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

@@ -6,8 +6,6 @@ when a comparison takes too long. It writes one line "ready", then answers each 
 seconds]` (JSON) with one line that holds the verdict. It ends with its input.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

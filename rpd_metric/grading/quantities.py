@@ -6,8 +6,6 @@ A table of its own instead of pint: pint reads no LaTeX, adds 0.8 s to the start
 and takes words for units ("2 cats" are centi-technical-atmospheres, "6 as" attoseconds).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

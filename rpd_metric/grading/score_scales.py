@@ -7,8 +7,6 @@
 The scale follows from all scores of a scorer, never from one.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Strategies of a task differ in how the work grows with the input, whatever the p
 looks like or says. Python only; the tests are those that a row brings along.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache

@@ -8,8 +8,6 @@ Inspect finds it by the entry point `rpd_metric` of the group `inspect_ai`. The 
 text that they scored as the score's explanation, as Inspect's own do: `rpd` reads it there.
 """
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys

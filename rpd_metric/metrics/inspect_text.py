@@ -3,8 +3,6 @@
 Plain attributes are read, so that `inspect_ai` need not be installed to import this.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

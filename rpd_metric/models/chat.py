@@ -3,8 +3,6 @@
 The request holds everything that decides the reply, so that a reply can be stored under it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar

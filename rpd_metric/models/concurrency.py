@@ -1,7 +1,5 @@
 """Coroutines from synchronous code, and many items through an async worker in bounded memory."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

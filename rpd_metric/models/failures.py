@@ -4,8 +4,6 @@ Clients raise `ServerError`, which summarizers turn into data. The flow raises t
 a run and so are no `ModelError`.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Literal
 

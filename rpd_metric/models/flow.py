@@ -6,8 +6,6 @@ requests in flight have ended, so whoever cancels the other tasks on the first e
 nothing that was paid for. How many are sent at once and when a run gives up: `patience.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

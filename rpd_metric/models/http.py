@@ -5,8 +5,6 @@ Each request is one attempt. What is sent, and what is made of the reply, is for
 Replies are read here, as a stream with a largest size; redirects lead to the same origin only.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -10,8 +10,6 @@ rows there are. oneDNN's kernels are like that; `MiniLM.blocks` tries it before 
 float32 PyTorch multiplies by oneDNN only what is in oneDNN's own layout, in bfloat16 everything.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from functools import cached_property

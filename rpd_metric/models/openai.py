@@ -9,8 +9,6 @@ without the field or under its new name, and that is remembered.
 hold for all later ones.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

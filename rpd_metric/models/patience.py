@@ -1,7 +1,5 @@
 """What a flow puts up with: how many requests are at a server at once, and when a run gives up."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter, deque

@@ -5,8 +5,6 @@ needs numpy and tokenizers alone, so it is what encodes where torch is not insta
 in accuracy is in `benchmarks/strategies.md`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path

@@ -12,8 +12,6 @@ Without section lines the whole text is one user message, for models that know n
 Placeholders inside a value are left as they are. Texts that are not ours go through [`fence`].
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -14,8 +14,6 @@ for samples that never came. The arrays are rectangular on purpose: a model is n
 fewer samples than were asked for.
 """
 
-from __future__ import annotations
-
 from typing import Any, overload
 
 import numpy as np

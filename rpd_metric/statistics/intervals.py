@@ -19,8 +19,6 @@ The percentile bootstrap is for figures that are no mean of shares, as an AUROC.
 whole problems, because samples (or pairs) of one problem are not independent of each other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ a right sample are spread evenly over the problems, and a gain shifts their log 
 that is normal over problems. What is simulated is the test of `intervals.py`: any k of pass@k.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

@@ -7,8 +7,6 @@ wrong samples as draws: it rewards being right as well as being varied.
 `docs/statistics.md` has the definitions.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ command. Paths are relative to the folder that the run worked in, where it is kn
 that a machine drew are removed. A tool that is not in the tables is an action of its own name.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,8 +5,6 @@ asked for once more with what was wrong, and then given up with its reason. Requ
 retries and the store of replies belong to the chat callable that is passed in (`flow.py`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ length. A phase's passage is the one that says most about what is done: it names
 the restated problem nor the answer. Deterministic and linear in the length of the solution.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -6,8 +6,6 @@ first. A reply that cannot be used is asked for once more, with what is wrong; a
 the problem without groups, with its reason.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

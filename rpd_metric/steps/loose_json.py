@@ -10,8 +10,6 @@ Known limits: a single backslash at the end of a string swallows the string's cl
 line break before a line that starts with just the letter u or e reads as `\nu` or `\ne`.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

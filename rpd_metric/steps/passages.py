@@ -9,8 +9,6 @@ Of a reasoning trace only what follows the thoughts is read, where that is more 
 of the answer. Everything is linear in the length of the text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ step that holds a control character is refused, for it is LaTeX that was lost on
 A model that has lost its thread is known by what it repeats ([`check_steps`]).
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence

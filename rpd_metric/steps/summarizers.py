@@ -4,8 +4,6 @@ One that needs no chat model is a function without arguments that makes it, ente
 another package, as an entry point of the group `rpd.summarizers`.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Any

@@ -13,8 +13,6 @@ names with an operator between them, as `2^12`, `k/60`, `x=4`. LaTeX and other w
 operator are read alike; words are not read.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict

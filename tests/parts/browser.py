@@ -4,8 +4,6 @@ It is Debian's: `apt-get install chromium chromium-driver`. Tests that use it ar
 that line, where it is missing.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A curated folder as `rpd curate` writes it, with any texts in it, without a model."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -4,8 +4,6 @@
 as `kill_loop.summary` does. Equal requests get equal answers, swapped pairs the same rating.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from typing import Any

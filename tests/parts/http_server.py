@@ -1,7 +1,5 @@
 """A local HTTP server in a thread of its own, for the fake servers beside this file."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

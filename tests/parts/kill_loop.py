@@ -5,8 +5,6 @@ against a local server, kills it again and again, lets it finish, and compares t
 that of an undisturbed run. `run` is what the tests call with smaller numbers.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

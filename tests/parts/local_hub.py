@@ -5,8 +5,6 @@ and read: behind `HF_ENDPOINT`, or as the endpoint of an `HfApi`. Everything is 
 left out, as on a Hub that does not offer it: clients need `HF_HUB_DISABLE_XET=1`.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -5,8 +5,6 @@ parts.misbehaving` (with `tests` on the path) runs all of them with the real wai
 once, and prints the table of benchmarks/servers.md: requests, paid twice, seconds, last line.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import gzip

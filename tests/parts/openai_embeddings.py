@@ -1,7 +1,5 @@
 """An embedding server over the packaged MiniLM: real vectors, real HTTP, faults on demand."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

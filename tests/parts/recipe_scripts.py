@@ -1,7 +1,5 @@
 """The scripts under recipes/, as modules and as programs."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Rows written for a test."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

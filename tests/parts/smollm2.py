@@ -8,8 +8,6 @@ A model of this size loops and copies the prompt's example: a good test of what 
 does, and no summarizer to use. How the folder is made is `benchmarks/loop_strategies/model.py`.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib.util import find_spec
 from pathlib import Path

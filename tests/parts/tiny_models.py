@@ -7,8 +7,6 @@ saved as a folder. They are made in a fraction of a second, and they learn to ad
 one.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real servers as child processes; `transformers serve` for a real, if tiny, model."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -6,8 +6,6 @@ too long and has said what it was busy with. Four hundred characters tell an exp
 from the others.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -5,8 +5,6 @@ small to summarise: it loops, breaks off and copies. So these tests ask that eve
 accounted for, that nothing is asked twice, and that a run says how its summaries went.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ Thin on purpose: this file is also the whole of a metric Space on the Hub, so it
 what comes in, lets `rpd_metric` do the work, and returns plain JSON types.
 """
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

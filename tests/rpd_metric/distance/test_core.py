@@ -1,7 +1,5 @@
 """The numbers: rpd_distance, rpd_matrix, problem_score, against a slow second implementation."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

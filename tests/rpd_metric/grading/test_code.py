@@ -1,7 +1,5 @@
 """Grading programs: what counts as the code, what passes, and what cannot cheat its way."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil

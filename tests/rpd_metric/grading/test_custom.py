@@ -1,7 +1,5 @@
 """Grading by a function of the user's own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Grading mathematics: finding the answer, the easy verdicts, and the processes behind the rest."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

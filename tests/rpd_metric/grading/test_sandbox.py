@@ -4,8 +4,6 @@ Every attack is bounded by itself (a number of processes, of bytes, of seconds) 
 at files that the test made, so that a sandbox that does not hold fails the test and no more.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

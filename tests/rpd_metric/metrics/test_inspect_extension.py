@@ -1,7 +1,5 @@
 """What Inspect gets from this package: a scorer, metrics over epochs, models by their specs."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Embedding servers: real HTTP, real vectors, faults on demand."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

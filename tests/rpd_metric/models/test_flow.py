@@ -4,8 +4,6 @@ What it makes of real servers that misbehave is in test_misbehaviour.py, signals
 test_interrupt.py.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter, deque
 from dataclasses import replace

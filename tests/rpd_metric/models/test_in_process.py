@@ -1,7 +1,5 @@
 """Chat models in this process, with SmolLM2-135M-Instruct."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

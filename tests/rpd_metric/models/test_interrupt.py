@@ -1,7 +1,5 @@
 """Signals: what is in flight is finished and kept, and the next run sends only what is missing."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

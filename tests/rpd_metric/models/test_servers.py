@@ -1,7 +1,5 @@
 """Chat clients against a fake TGI and a fake hosted API."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

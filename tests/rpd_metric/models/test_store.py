@@ -1,7 +1,5 @@
 """The store of model replies: nothing that was put is lost, whatever happens to the process."""
 
-from __future__ import annotations
-
 import dataclasses
 import multiprocessing
 import resource

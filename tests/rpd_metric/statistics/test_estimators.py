@@ -1,7 +1,5 @@
 """pass@k: closed forms, simulation, and what is refused."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

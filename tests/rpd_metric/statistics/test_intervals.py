@@ -1,7 +1,5 @@
 """What intervals and comparisons mean: known values, the edges, and coverage in simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The power of a comparison, against the comparison itself."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

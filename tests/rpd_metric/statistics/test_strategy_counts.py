@@ -1,7 +1,5 @@
 """Counts of strategies: closed forms, all draws, and simulations of what they estimate."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -3,8 +3,6 @@
 The chat plays back the replies that a model gave. Everything behind it is the real thing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the extractive steps promise, on made-up solutions and on labelled real ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """JSON as models write it: LaTeX without escapes, Python literals, doubled braces, lost commas."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Passages: whole sentences, display lines and programs, and what carries a trace's answer."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 The folder `replies/` holds one reply per file, exactly as a server would hand it over.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
