@@ -14,8 +14,6 @@ there were, from the first request to the last reply. CPU is this process's. Wha
 of its slots during a run is in the table of `make real-servers`.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import multiprocessing

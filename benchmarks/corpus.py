@@ -23,8 +23,6 @@ Goals: memory under 2 GB and flat; time per problem within 10 % between sizes; t
 The default sizes take half an hour on 2 idle cores and 5 GB of disk.
 """
 
-from __future__ import annotations
-
 import os
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

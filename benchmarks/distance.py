@@ -14,8 +14,6 @@ same data, interleaved problem by problem:
 Goals: at most 1.5 times the product; at least 10 times faster than cdist per pair.
 """
 
-from __future__ import annotations
-
 import os
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

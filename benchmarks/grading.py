@@ -7,8 +7,6 @@ grading_disagreements.json, with its class; one that is not makes the script fai
 `rpd compare-graders` prints the table of judged pairs.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

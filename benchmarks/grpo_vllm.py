@@ -13,8 +13,6 @@ vLLM's CPU backend packs weights so that they cannot be loaded again. Packing an
 off here; nothing else of vLLM is changed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -10,8 +10,6 @@ infinitely many problems and samples would have is known. The library's own inte
 with a tenth of its resamples.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """What a table of measurements says of the machine it was made on, and memory of a process."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -7,8 +7,6 @@ in the light, in the dark and on a phone of 390 pixels.
 `docs/demo.txt` holds the words of the picture; a test compares them with what the demo prints.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re

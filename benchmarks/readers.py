@@ -11,8 +11,6 @@ strategies of the best fifth of the problems, minus that by `strategy`. The cons
 `rpd_metric/distance/groups.py` follow from these tables.
 """
 
-from __future__ import annotations
-
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before numpy loads its BLAS

@@ -9,8 +9,6 @@ and the health line of each run, and asks vLLM's own /metrics twice a second how
 were busy. Not part of `make test`: it needs 3.4 GB of packages and half an hour of two cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

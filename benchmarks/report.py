@@ -6,8 +6,6 @@ Times are those until the page is drawn. Texts are made up: words drawn by Zipf'
 log-normal around 250 words, so that they are as hard to compress as real ones.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import tempfile

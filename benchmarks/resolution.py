@@ -9,8 +9,6 @@ versions of what moves fastest. Nothing is installed; the package index is
 asked, so a network is needed. uv is in the extra `dev`.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

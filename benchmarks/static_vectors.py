@@ -10,8 +10,6 @@ fitted to the model's vectors of pieces of solutions, whose problems are in no l
 `strategies.py --embedder static` measures what distances see with them.
 """
 
-from __future__ import annotations
-
 import os
 
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

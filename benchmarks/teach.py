@@ -18,8 +18,6 @@ Splits of the sets in `../shared/data/strategy_bench`, by position in the file:
 Each epoch is a checkpoint in the folder; the same command continues a run.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

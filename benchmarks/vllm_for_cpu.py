@@ -9,8 +9,6 @@ the name is added; json-repair is what this project needs beside it to run a mod
 3.4 GB; needs a CPU with AVX-512.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -22,8 +22,6 @@ process and on Ray, and `encode` on as many threads, or in as many processes of 
 are cores.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """How a run chose, and what happened in it, in words: for the terminal, the card and the page."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

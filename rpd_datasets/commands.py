@@ -1,7 +1,5 @@
 """How every command ends: errors that the user can fix are one line; bugs keep their traceback."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import re

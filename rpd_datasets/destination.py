@@ -4,8 +4,6 @@ Every command and recipe asks [`check_output`] before it works, so that nothing 
 replaced. What a command wrote is recognised by its mark: a manifest, a record, a line of a page.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

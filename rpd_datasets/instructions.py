@@ -3,8 +3,6 @@ r"""Prompt templates of training and evaluation: a name of [`PROMPTS`] or a text
 The prompts of summarizers and judges are in `rpd_metric/prompts`.
 """
 
-from __future__ import annotations
-
 from rpd_metric.errors import InputError
 
 MARK = "{problem}"

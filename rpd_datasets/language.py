@@ -3,8 +3,6 @@
 Distances between two languages also measure language, and evidence is about one kind of text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -9,8 +9,6 @@ A solution whose messages call tools is a run of an agent. Its actions then take
 text: distances compare them, and without a chat model they are its steps.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from ast import literal_eval

@@ -5,8 +5,6 @@ parser, [`options_from`] makes the dataclass from parsed arguments, and [`docume
 docstring and checks names. [`read_options`] reads a YAML or JSON file strictly.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import functools

@@ -7,8 +7,6 @@ All presets draw problems in the same order for a seed: `random-q-rpd-a` has the
 `random-1p3s`, which are among those of `random-1p1s`, unless a summary fails.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

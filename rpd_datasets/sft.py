@@ -1,7 +1,5 @@
 """Training rows: the chosen solutions in TRL's conversational prompt-completion format."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

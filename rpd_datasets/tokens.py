@@ -6,8 +6,6 @@ one token; long words, long runs of symbols and letters outside ASCII count as m
 limits such as "at most 14,000 tokens", and ignores chat templates.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ run. Examples of property tests are the same in every run; `--hypothesis-profile
 new ones.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

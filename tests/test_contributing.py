@@ -1,7 +1,5 @@
 """docs/extending.md works: its package is installed, and a whole curation uses all of its parts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

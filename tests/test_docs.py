@@ -1,7 +1,5 @@
 """The docs work: the site builds, and the code, commands, links and names on the pages hold."""
 
-from __future__ import annotations
-
 import configparser
 import json
 import os

@@ -4,8 +4,6 @@ Arrows are read off the source, imports inside functions included: a lazy import
 from the interpreter, not from the reader.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib
 import re

@@ -1,7 +1,5 @@
 """docs/tour.ipynb runs from its first cell to its last, and its report is alive."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

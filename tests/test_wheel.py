@@ -1,7 +1,5 @@
 """The wheel that `make dist` builds is the whole project: it needs nothing of the checkout."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

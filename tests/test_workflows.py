@@ -1,7 +1,5 @@
 """The workflows run what was reviewed: actions by commit, tools of the release by version."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -5,8 +5,6 @@ mixture of the strategies has over the natural shares. Learning rate and epochs 
 each start, by pass@16 of random 1P1S on problems for validation, and hold for all arms.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from benchmarks.loop_strategies.task import DIFFERENT, SAME

@@ -5,8 +5,6 @@ which a token attends to its ancestors alone, gives the chance of every text: no
 number of attempts at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a start could win, before any arm: exact pass@k of mixtures of its strategies."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import combinations
 from typing import Any

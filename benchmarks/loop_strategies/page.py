@@ -1,7 +1,5 @@
 """docs/loop-real.md, written from whatever results are there."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -10,8 +10,6 @@ chance of every right text. Each result is a file in `results/`, written at once
 is there, and the page is written from all of them. A start that is gone is made again.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

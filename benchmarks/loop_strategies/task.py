@@ -14,8 +14,6 @@ A solution is an opening, its calculations and the boxed answer. Each of these h
 that all right texts of a problem can be listed (`texts`); nothing else counts as right.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

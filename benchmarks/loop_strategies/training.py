@@ -4,8 +4,6 @@ Logits are computed only where a token is learnt. `recipes/sft.py` computes thos
 and their entropy: with 49,152 tokens in the vocabulary, much of a small model's time on a CPU.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 import sys

@@ -6,8 +6,6 @@ The texts of a set are in the folder of its name; its rows are packaged (`rpd_da
 beside this file, and the figures of its board are those of the documentation.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ that the user can fix are one line with exit status 1 (2 for a wrong command lin
 with 130 and loses nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A YAML file has the names of the command line; an unknown name is an error. A `m
 repeats the run that wrote it. Options on the command line win.
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import re

@@ -6,8 +6,6 @@ ones, and write a dataset with a card. Resumable.
 Example: rpd curate solutions.jsonl --num-problems 100 --output curated
 """
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

@@ -8,8 +8,6 @@ choice of solutions by what the model to be trained solves.
 Example: rpd plan solutions.jsonl --summarizer tgi:http://localhost:8080#Qwen/Qwen3-14B
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

@@ -4,8 +4,6 @@ Neither holds a date, a path or a private host: equal runs give equal files, and
 gets out.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Problems are scored as in a run, by chat models that answer from the store alone
 not in it is counted, and given a reply that lets the run go on.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections import Counter

@@ -7,8 +7,6 @@ store, next to the process that started the run, which an actor there opens to a
 depends on SQLite over a network (see docs/scaling.md).
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import logging

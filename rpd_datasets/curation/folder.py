@@ -5,8 +5,6 @@ result has been moved into place. In it the journal says what has been scored so
 of a problem and the options that decide its scores, never by position.
 """
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

@@ -3,8 +3,6 @@
 Only for models of this process. What a server needs is not known here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Iterable

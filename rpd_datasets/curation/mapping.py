@@ -4,8 +4,6 @@ It is no coroutine function: `datasets` runs those on the current event loop, wh
 is running already, as in every notebook. The work is done on a loop of its own in a thread.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import os

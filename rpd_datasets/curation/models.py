@@ -1,7 +1,5 @@
 """The models that a configuration names, loaded: summarizer, embedder, token counter, judges."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Terminal, card, page and `--json` show it in the words of `rpd_datasets/account.py`.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from collections import Counter

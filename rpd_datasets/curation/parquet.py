@@ -5,8 +5,6 @@ is carried along gets the type that holds all its values, and is stored as JSON 
 nothing, where they have no type in common.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product

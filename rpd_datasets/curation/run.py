@@ -5,8 +5,6 @@ time for the chosen problems only, and writes them. Everything is built in `<out
 moved into place at the end.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence

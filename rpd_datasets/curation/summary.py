@@ -1,7 +1,5 @@
 """What a run measured, in plain numbers: filled as it goes, summed up by `outcome.py`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field

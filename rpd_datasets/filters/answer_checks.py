@@ -6,8 +6,6 @@ be checked. Answers are also grouped to find the most frequent one. Solutions of
 stay, unless only right ones are wanted.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import threading

@@ -10,8 +10,6 @@ catch 98 % (94 %) of them cut at a random place and 84 % (28 %) cut at the end o
 refuse 9 % (1 %) of 559 published by people, and none of 288 in five languages.
 """
 
-from __future__ import annotations
-
 import re
 
 from rpd_datasets.filters.answer_checks import reference_of

@@ -8,8 +8,6 @@ positive integers. Find m + n") do not match: a run needs four different words t
 letters, numbers or in [`ANSWER_FORM`], and must not occur in several problems of its benchmark.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import unicodedata

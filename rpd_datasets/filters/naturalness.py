@@ -5,8 +5,6 @@ reads the mean surprise per token of each solution after its problem; of each pr
 surprising share is left out, so that diversity is chosen among what the model finds natural.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from typing import Any
 

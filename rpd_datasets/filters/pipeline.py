@@ -5,8 +5,6 @@ remain. A filter is a function from [`Candidates`] to the solutions to drop. Our
 [`FILTERS`] of other packages are applied by `--filter NAME` or `--filter NAME=VALUE`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path

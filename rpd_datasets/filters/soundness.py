@@ -6,8 +6,6 @@ words in which models admit failure (docs/curate.md), properly corrected mistake
 `<think>` blocks are ignored.
 """
 
-from __future__ import annotations
-
 import re
 
 from rpd_datasets.filters.candidates import Candidates, Drops

@@ -8,8 +8,6 @@ then read again, and each problem is completed at its first row.
 The file is a cache, complete or absent. One run at a time may use a scratch folder.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -11,8 +11,6 @@ wrong nor shares; scores of a whole problem are left out. Where lm-eval writes t
 replies that a filter kept, the marks are restored.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

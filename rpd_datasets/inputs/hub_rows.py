@@ -1,7 +1,5 @@
 """The rows of a dataset on the Hub, streamed and pinned to one commit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

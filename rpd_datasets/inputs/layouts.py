@@ -6,8 +6,6 @@ joins the rows of a problem. Usual column names and some well-known datasets nee
 marks and reference answers.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

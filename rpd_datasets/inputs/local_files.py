@@ -5,8 +5,6 @@ file; a broken file is an `InputError`. Memory holds one line or one batch of ro
 `.json` array. Lines longer than 256 MiB are skipped.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Raw rows, each with its place, those of a dataset in memory, and their values as JSON text."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

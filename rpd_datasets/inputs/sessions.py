@@ -6,8 +6,6 @@ Lines are taken in their order. Subagents' lines, turns that the user took back 
 server are left out, and Codex' thoughts are summaries. Neither file lists the tools.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@
 and solutions are reported and left out; texts are never changed. `filters/pipeline.py` filters.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

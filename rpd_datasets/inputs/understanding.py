@@ -1,7 +1,5 @@
 """What was understood of an input: counts and an example, shown before money is spent."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ A problem's key is the sha256 over its text and solutions (`Problem.key`), as in
 decisions do not apply to a changed problem.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import lru_cache

@@ -6,8 +6,6 @@ draw. What is left goes, one by one over all problems, to the solution furthest 
 for its own problem. Within a problem these gains never grow, so the largest are the ones to take.
 """
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 import math

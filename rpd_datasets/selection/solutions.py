@@ -4,8 +4,6 @@
 what it adds next, and a budget ([`spending_order`]) lets it run to the end.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

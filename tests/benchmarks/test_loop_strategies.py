@@ -1,7 +1,5 @@
 """When diversity pays: the task, exact chances, what is begun and kept, and what the page says."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

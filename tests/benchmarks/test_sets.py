@@ -1,7 +1,5 @@
 """The sets of `make sets`: what the Hub, datasets, Inspect and Croissant's readers ask of them."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import json

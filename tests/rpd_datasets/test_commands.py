@@ -1,7 +1,5 @@
 """How commands end: one line and a status, the same for `rpd` and for the recipes' scripts."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

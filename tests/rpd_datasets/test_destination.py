@@ -1,7 +1,5 @@
 """Nothing of a user's is replaced: an output is new, empty, or what the same command wrote."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Options: written once in a dataclass, on the command line, in a YAML file and in a manifest."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import dataclass
 from pathlib import Path

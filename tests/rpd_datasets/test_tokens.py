@@ -1,7 +1,5 @@
 """Counting tokens, really or by estimate."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,8 +3,6 @@
 Joined to `candidate.py` and `checker.py` as text, before them.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

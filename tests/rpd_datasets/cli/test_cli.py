@@ -1,7 +1,5 @@
 """The `rpd` command: its results, its errors in one line, and its exit status."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -4,8 +4,6 @@ All commands run in one process of their own, which says after each of them what
 a module of a model is there, every later command would show it.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What commands print: it fits the window, and is plain where nobody watches."""
 
-from __future__ import annotations
-
 import re
 import threading
 from types import SimpleNamespace

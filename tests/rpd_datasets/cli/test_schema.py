@@ -1,7 +1,5 @@
 """`rpd COMMAND --json` prints what `output.schema.json` says, for every command."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib.resources import files

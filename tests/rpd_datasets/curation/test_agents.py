@@ -1,7 +1,5 @@
 """Runs of agents: their actions are what is compared, and nothing about them counts as measured."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

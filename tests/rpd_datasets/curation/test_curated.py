@@ -1,7 +1,5 @@
 """Curated datasets from Python: one way for rows, files and scored rows, the same card for all."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

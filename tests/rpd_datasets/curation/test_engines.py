@@ -1,7 +1,5 @@
 """A run on a Ray cluster of two nodes: whatever is lost, its result is the single process's."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

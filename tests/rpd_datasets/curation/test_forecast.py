@@ -1,7 +1,5 @@
 """Forecasts of time: from a few problems of the input, and as many processes as fit."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

@@ -1,7 +1,5 @@
 """Groups: a chat model sorts a problem's solutions by strategy, and its names travel with them."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

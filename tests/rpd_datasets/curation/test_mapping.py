@@ -1,7 +1,5 @@
 """`ds.map(rpd_curate)` wherever a program runs: scripts, notebooks, event loops, processes."""
 
-from __future__ import annotations
-
 import asyncio
 import warnings
 from typing import Any

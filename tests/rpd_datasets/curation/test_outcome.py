@@ -1,7 +1,5 @@
 """What a run did in plain numbers and in words; every problem and solution is accounted for."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

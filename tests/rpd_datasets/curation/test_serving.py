@@ -1,7 +1,5 @@
 """Curation through real HTTP: summaries and embeddings from servers, and nothing asked twice."""
 
-from __future__ import annotations
-
 import json
 import signal
 

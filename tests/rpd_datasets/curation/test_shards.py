@@ -1,7 +1,5 @@
 """Shards: named by content, scored once, and gone when the journal has what came of them."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

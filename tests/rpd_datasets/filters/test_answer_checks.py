@@ -1,7 +1,5 @@
 """Wrong final answers: found by marks, by the reference, or by what most solutions say."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Whether a solution was finished, decided by rules."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

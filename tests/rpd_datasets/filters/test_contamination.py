@@ -1,7 +1,5 @@
 """Problems of benchmarks, beside datatrove's filter as the oracle."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`--student`: what the model to be trained finds natural, and what is left out for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is left out before scoring, and why."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from typing import Any

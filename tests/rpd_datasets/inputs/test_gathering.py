@@ -1,7 +1,5 @@
 """Rows of one problem brought together through a scratch file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

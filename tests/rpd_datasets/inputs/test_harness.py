@@ -15,8 +15,6 @@ generation_config.json. Both pin other versions of packages than this project do
 with xxhash 3, without two of its tasks' modules), so that they do not run in the tests.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

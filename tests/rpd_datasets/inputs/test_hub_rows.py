@@ -1,7 +1,5 @@
 """Datasets on the Hub, read through the real client from a small Hub on this machine."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Logs of Inspect, with stock tasks and stock scorers, are read as problems and as evaluations."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Rows of every layout: which one an input has, and that what is bad in a row costs only itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reading raw rows out of files and folders."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

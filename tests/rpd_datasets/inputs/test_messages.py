@@ -1,7 +1,5 @@
 """A transcript of an agent, in the shapes that people have, is the same messages in every row."""
 
-from __future__ import annotations
-
 import copy
 import json
 from importlib.resources import files

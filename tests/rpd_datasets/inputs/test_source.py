@@ -1,7 +1,5 @@
 """Problems out of files, folders and the packaged sample: grouped, limited, in bounded memory."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 from pathlib import Path

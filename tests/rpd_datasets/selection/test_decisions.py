@@ -1,7 +1,5 @@
 """Marks of a person: what was rejected goes, what was kept is chosen."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
