@@ -5,6 +5,8 @@ nothing else; the checker sees plain data (`wire.py`) and never an object of the
 These files are sent as text and import nothing of this package: the sandbox does not hold it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any

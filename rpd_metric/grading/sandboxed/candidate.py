@@ -61,6 +61,7 @@ def main(code: str, name: str | None, prelude: str, seconds: float | None) -> No
 def _program_of(
     compiled: CodeType, names: dict[str, Any], seconds: float | None
 ) -> Callable[[str], str]:
+    """A program as a function from its input to its output."""
 
     def run(given: str) -> str:
         # Files in memory would not count against the sandbox's disk, and are refused there.

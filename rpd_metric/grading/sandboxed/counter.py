@@ -5,6 +5,8 @@ large; `null` where it raises an error. The model's code can change anything her
 say over its own counts.
 """
 
+from __future__ import annotations
+
 import ast
 import copy
 import io

@@ -3,6 +3,8 @@
 Joined to `candidate.py` and `checker.py` as text, before them.
 """
 
+from __future__ import annotations
+
 import json
 import sys
 from typing import Any
