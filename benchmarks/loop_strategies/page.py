@@ -52,10 +52,12 @@ ByArm = Mapping[str, BySeed]
 READING = """\
 What decides is how often the strategies that a start rarely uses are right, once begun, beside its
 usual one. pass@1 and pass@16 do not show it: `all` and `some` solve nearly as much on the task
-`different`, and RPD gains only where the rare strategies are clearly the better ones. `rpd plan
---student-results FILE` reads it off samples whose strategies are named. A start that knows nothing
-must learn one way first: choose one solution of a problem for it. The base of the paper solves 46 %
-of MATH500's level 5 at pass@1 and 75 % at pass@16, and 8 % and 28 % of AIME24, and diverse arms
+`different`, and RPD gains only where the rare strategies are clearly the better ones. On `same` the
+rare ones of both are worse, and RPD loses, most at pass@1. `rpd plan --student-results FILE` reads
+it off samples whose strategies are named. A start that knows nothing must learn one way first:
+choose one solution of a problem for it. `--student` takes a set back to the usual strategy: it
+makes up for what RPD loses, and gives away what it gains. The base of the paper solves 46 % of
+MATH500's level 5 at pass@1 and 75 % at pass@16, and 8 % and 28 % of AIME24, and diverse arms
 gained; how often its rare strategies are right is not known."""
 PLAN = """\
 The plan asked for a start each of whose strategies, once begun, is right on 40 % of the problems
