@@ -23,7 +23,7 @@ from rpd_datasets.sft import training_rows
 from rpd_metric.errors import InputError
 from rpd_metric.reasons import Reason
 
-Row = dict[str, Any]
+TrainingRow = dict[str, Any]
 
 SPEAKERS = {"system": "system", "user": "human", "assistant": "gpt", "tool": "observation"}
 # What LLaMA-Factory reads beside the rows; its defaults name the speakers as we do.
@@ -31,7 +31,7 @@ _COLUMNS = {"messages": "conversations", "tools": "tools"}
 DATASET_INFO = {"rpd": {"file_name": "train.jsonl", "formatting": "sharegpt", "columns": _COLUMNS}}
 
 
-def dpo_row(right: Trajectory, wrong: Trajectory) -> Row:
+def dpo_row(right: Trajectory, wrong: Trajectory) -> TrainingRow:
     """TRL's row of a preference."""
     prompts = [[without_ids(turn) for turn in row["prompt"]] for row in (right, wrong)]
     if prompts[0] != prompts[1]:
@@ -40,12 +40,14 @@ def dpo_row(right: Trajectory, wrong: Trajectory) -> Row:
     return {"prompt": right["prompt"], **both, **_tools(right)}
 
 
-def kto_row(row: Trajectory, *, right: bool) -> Row:
+def kto_row(row: Trajectory, *, right: bool) -> TrainingRow:
     """TRL's row of an unpaired preference."""
     return {"prompt": row["prompt"], "completion": row["completion"], "label": right, **_tools(row)}
 
 
-def messages_row(row: Trajectory, *, thoughts: bool = True, tools_as_text: bool = False) -> Row:
+def messages_row(
+    row: Trajectory, *, thoughts: bool = True, tools_as_text: bool = False
+) -> TrainingRow:
     """Messages as OpenAI's chat API has them: calls with ids, and arguments as JSON text.
 
     axolotl parses the arguments. verl reads Parquet, in which objects of different keys would get
@@ -69,18 +71,18 @@ def messages_row(row: Trajectory, *, thoughts: bool = True, tools_as_text: bool 
     return {"messages": messages, **tools}
 
 
-def sharegpt_row(row: Trajectory) -> Row:
+def sharegpt_row(row: Trajectory) -> TrainingRow:
     """Turns with `from` and `value`; calls beside a text are in Hermes' format."""
     turns = [_speech(turn, hermes=True) for turn in _turns(row)]
     return {"conversations": turns, "tools": _tools(row).get("tools", "")}
 
 
-def llamafactory_row(row: Trajectory) -> Row:
+def llamafactory_row(row: Trajectory) -> TrainingRow:
     """LLaMA-Factory's dialect of ShareGPT: speakers alternate, and one turn has all results.
 
     It skips other rows with a warning.
     """
-    turns: list[Row] = []
+    turns: list[TrainingRow] = []
     for turn in (_speech(turn, hermes=False) for turn in _turns(row)):
         if turns and turn["from"] == turns[-1]["from"] == "observation":
             turns[-1]["value"] += f"\n</tool_response>\n<tool_response>\n{turn['value']}"
@@ -93,7 +95,7 @@ def llamafactory_row(row: Trajectory) -> Row:
     return {"conversations": turns, "tools": _tools(row).get("tools", "")}
 
 
-def alpaca_row(row: Trajectory) -> Row:
+def alpaca_row(row: Trajectory) -> TrainingRow:
     """Instruction and output, with the system prompt if there is one."""
     turns = _turns(row)
     system = [_text(turns.pop(0))] if turns[0]["role"] == "system" else []
@@ -106,7 +108,7 @@ def alpaca_row(row: Trajectory) -> Row:
 
 
 # The formats of supervised fine-tuning, by the name of `--to`.
-FORMATS: Mapping[str, Callable[[Trajectory], Row]] = {
+FORMATS: Mapping[str, Callable[[Trajectory], TrainingRow]] = {
     "sharegpt": sharegpt_row,
     "alpaca": alpaca_row,
     "axolotl": partial(messages_row, tools_as_text=True),
@@ -121,7 +123,7 @@ def rows_of(
     to: str,
     marks: Sequence[bool | None],
     reject: Callable[[Rejected], None],
-) -> Iterator[Row]:
+) -> Iterator[TrainingRow]:
     """The rows of a problem in the format `to`; `reject` receives what has none, with the reason.
 
     `marks` says whether each solution is right, `None` where that is not known.
@@ -136,7 +138,7 @@ def rows_of(
     texts = problem.solutions
     whole = trajectories_of(problem.extra, problem.problem, texts)
     rows = list(training_rows(problem.problem, texts, range(len(texts)), trajectories=whole))
-    jobs: list[tuple[int, Callable[[], Row]]] = []
+    jobs: list[tuple[int, Callable[[], TrainingRow]]] = []
     if to == "dpo":
         pairs = matched_pairs(problem, right, wrong)
         jobs = [(entry, partial(dpo_row, rows[entry], rows[other])) for entry, other in pairs]
@@ -159,7 +161,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _tools(row: Trajectory) -> Row:
+def _tools(row: Trajectory) -> TrainingRow:
     """The tools as JSON text, which every reader gives back as it was."""
     return {"tools": _json(row["tools"])} if row.get("tools") else {}
 
@@ -176,7 +178,7 @@ def _calls(turn: Message) -> list[Any]:
     return turn.get("tool_calls") or []
 
 
-def _speech(turn: Message, *, hermes: bool) -> Row:
+def _speech(turn: Message, *, hermes: bool) -> TrainingRow:
     """A turn of ShareGPT; `hermes` says how a text and calls share one."""
     text, calls = _text(turn), [call["function"] for call in _calls(turn)]
     if not calls:

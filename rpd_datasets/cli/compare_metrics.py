@@ -1,4 +1,4 @@
-"""`rpd compare-metrics`: benchmark distances on labelled solutions.
+"""`rpd compare-metrics`: compare distances on labelled solutions.
 
 Measure distances on rows with strategy labels (strategy_a and strategy_b, or strategies, as rpd
 label writes them): AUROC over all pairs and within problems, the paper's success rate of the most

@@ -25,7 +25,7 @@ from rpd_datasets.filters.answer_checks import AnswerChecker
 from rpd_datasets.messages import solution_text
 from rpd_datasets.problem import Rejected
 from rpd_datasets.publish.publishable import curated_files
-from rpd_datasets.trainer_formats import DATASET_INFO, FORMATS, Row, rows_of
+from rpd_datasets.trainer_formats import DATASET_INFO, FORMATS, TrainingRow, rows_of
 from rpd_metric.errors import InputError
 
 MARK = "export.json"
@@ -80,7 +80,7 @@ def _export(args: argparse.Namespace) -> None:
 
 def _rows(
     args: argparse.Namespace, rejects: list[Rejected], count: Counter[str], ratios: list[float]
-) -> Iterator[Row]:
+) -> Iterator[TrainingRow]:
     """The rows of all problems; the other arguments receive what is left out, and figures."""
     with closing(AnswerChecker()) as checker:
         for problem in arguments.read_problems(args, rejects):
@@ -109,7 +109,7 @@ def _save(path: Path, rows: Iterable[Any]) -> None:
         file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _save_parquet(path: Path, rows: Sequence[Row]) -> None:
+def _save_parquet(path: Path, rows: Sequence[TrainingRow]) -> None:
     """A file of Parquet, whose tools read back as they are."""
     import pyarrow as pa
     import pyarrow.parquet as pq

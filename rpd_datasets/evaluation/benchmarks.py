@@ -49,7 +49,7 @@ BENCHMARKS = {
 
 
 @dataclass(frozen=True)
-class Problem:
+class BenchmarkProblem:
     """One problem of a benchmark."""
 
     id: str
@@ -65,7 +65,7 @@ def find_benchmark(name: str) -> Benchmark:
     return BENCHMARKS[name]
 
 
-def load_problems(name: str, path: str | Path | None = None) -> list[Problem]:
+def load_problems(name: str, path: str | Path | None = None) -> list[BenchmarkProblem]:
     """Load a benchmark's problems, in order, from the Hub or a local file.
 
     `path` is any data file; of LiveCodeBench its folder, or a file. Raises [`InputError`] if the
@@ -76,7 +76,9 @@ def load_problems(name: str, path: str | Path | None = None) -> list[Problem]:
     if where is None:
         raise InputError(f"{benchmark.title} is not on the Hub; name a local file with --data")
     if benchmark.release:
-        problems = [Problem(*parts) for parts in read_problems(Path(where), benchmark.release)]
+        problems = [
+            BenchmarkProblem(*parts) for parts in read_problems(Path(where), benchmark.release)
+        ]
     else:
         spec = InputSpec(split=benchmark.split, config_name=benchmark.config)
         rows = []
@@ -106,16 +108,18 @@ def load_answers(name: str) -> list[tuple[str, str]]:
     return [(problem.text, str(problem.gold)) for problem in problems]
 
 
-def _problem(benchmark: Benchmark, row: Mapping[str, Any], place: str, number: int) -> Problem:
+def _problem(
+    benchmark: Benchmark, row: Mapping[str, Any], place: str, number: int
+) -> BenchmarkProblem:
     text = _INSTRUCTION.sub("", _first(row, PROBLEM, place))
     id_ = next((str(row[name]) for name in _ID if row.get(name) is not None), f"{number:03}")
     if benchmark.name != "humaneval":
-        return Problem(id_, text, gold=_first(row, _ANSWER, place))
+        return BenchmarkProblem(id_, text, gold=_first(row, _ANSWER, place))
     if not row.get("test") or not row.get("entry_point"):
         raise InputError(f"{place} has no test and entry_point; use HumanEval's own file")
     # Not `text`: its white space is part of the program.
     prompt, *tests = (str(row[name]) for name in ("prompt", "entry_point", "test"))
-    return Problem(id_, prompt, tests=partial(FunctionTask, prompt, *tests))
+    return BenchmarkProblem(id_, prompt, tests=partial(FunctionTask, prompt, *tests))
 
 
 def _first(row: Mapping[str, Any], names: Sequence[str], place: str) -> str:

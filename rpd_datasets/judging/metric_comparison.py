@@ -65,7 +65,7 @@ GIVEN = "given"
 
 Bools = npt.NDArray[np.bool_]
 Steps = list[list[str]]
-Row = dict[str, str]
+TableRow = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Comparison:
                 curves.append(replace(curve, embedder=embedder, steps=steps, texts=texts))
         return EvidenceTable(tuple(measured), tuple(curves))
 
-    def tables(self) -> list[list[Row]]:
+    def tables(self) -> list[list[TableRow]]:
         """The figures, their paired differences to RPD, and the chances at some distances."""
         figures, differences, chances = [], [], []
         for result in self.results:

@@ -6,7 +6,7 @@ import pytest
 
 from parts.local_hub import LocalHub
 from parts.rows import as_lines, write_rows
-from rpd_datasets.evaluation.benchmarks import Problem, load_answers, load_problems
+from rpd_datasets.evaluation.benchmarks import BenchmarkProblem, load_answers, load_problems
 from rpd_metric.errors import InputError
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "benchmarks"
@@ -62,7 +62,7 @@ def test_what_is_not_the_benchmark_is_refused(name, rows, message, tmp_path):
 def test_what_a_run_measures_are_problems_with_answers(tmp_path, monkeypatch):
     own = write_rows(tmp_path / "own.jsonl", [{"problem": "1 + 1?", "answer": 2}])
     assert load_answers(str(own)) == [("1 + 1?", "2")]
-    tested = [Problem("1", "Add.", tests=lambda: None)]  # type: ignore
+    tested = [BenchmarkProblem("1", "Add.", tests=lambda: None)]  # type: ignore
     monkeypatch.setattr("rpd_datasets.evaluation.benchmarks.load_problems", lambda *_: tested)
     with pytest.raises(InputError, match="humaneval has tests in place of answers"):
         load_answers("humaneval")
