@@ -230,9 +230,8 @@ def curate(corpus: Corpus, folder: Path) -> Figures:
         summarizer = ChatSummarizer(Flow(InstantChat(corpus), store=store))
         models = Models(summarizer, embedder, token_counter("estimate"))
         began, cpu = time.perf_counter(), time.process_time()
-        file = folder / "corpus.parquet"
-        sources = [(partial(open_source, file), config.num_problems)]
-        report = curate_folder(sources, folder / "curated", config, models, describe=lambda _: {})
+        source = partial(open_source, folder / "corpus.parquet")
+        report = curate_folder(source, folder / "curated", config, models, describe=lambda _: {})
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     usable = sum(score.num_usable for score in report.scores)
     about = {"problems": len(report.scores), "usable": usable, "encoded": embedder.texts}
