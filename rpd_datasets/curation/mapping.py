@@ -1,6 +1,6 @@
 """`rpd_curate`: the function for `datasets.Dataset.map`, wherever a program runs.
 
-It is no coroutine function: `datasets` runs those on the current event loop, which fails where one
+It is a plain function: `datasets` runs coroutines on the current event loop, which fails where one
 is running already, as in every notebook. The work is done on a loop of its own in a thread.
 """
 

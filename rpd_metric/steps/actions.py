@@ -94,8 +94,8 @@ def actions(calls: Iterable[Call], folder: str = "") -> list[str]:
         folder (`str`): The absolute path that the run worked in. If it is empty, the first one
             that a call names.
 
-    >>> shell = {"command": "cd /work/app && cat src/add.py; python -m pytest -q tests | tail -5"}
-    >>> actions([("Bash", shell), ("Edit", {"file_path": "/work/app/src/add.py"})])
+    >>> shell = {"command": "cd /repo/app && cat src/add.py; python -m pytest -q tests | tail -5"}
+    >>> actions([("Bash", shell), ("Edit", {"file_path": "/repo/app/src/add.py"})])
     ['look src/add.py', 'test pytest tests', 'edit src/add.py']
     """
     calls = list(calls)

@@ -14,14 +14,14 @@ from rpd_metric.steps.actions import actions
 
 TASK = "The test of add() fails. Repair it."
 PATCH = "*** Begin Patch\n*** Update File: src/add.py\n@@\n-a\n+b\n*** End Patch\n"
-SHELL = "cd /work/a && sed -n '1,9p' src/add.py; uv run pytest -q tests 2>&1 | tail -3"
+SHELL = "cd /repo/a && sed -n '1,9p' src/add.py; uv run pytest -q tests 2>&1 | tail -3"
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "expected"),
     [
         ("Bash", {"command": SHELL}, ["look src/add.py", "test pytest tests"]),
-        ("Read", {"file_path": "/work/a/src/add.py", "limit": 9}, ["look src/add.py"]),
+        ("Read", {"file_path": "/repo/a/src/add.py", "limit": 9}, ["look src/add.py"]),
         ("shell", {"command": ["bash", "-lc", "rg -n 'def add' src"]}, ["search def add in src"]),
         (
             "shell",
@@ -29,9 +29,9 @@ SHELL = "cd /work/a && sed -n '1,9p' src/add.py; uv run pytest -q tests 2>&1 | t
             ["edit src/add.py"],
         ),
         ("apply_patch", {"input": PATCH}, ["edit src/add.py"]),
-        ("exec_command", {"cmd": "make test", "workdir": "/work/a"}, ["test make test"]),
-        ("str_replace_editor", {"command": "view", "path": "/work/a/b"}, ["look b"]),
-        ("text_editor", {"command": "create", "path": "/work/a/b"}, ["edit b"]),
+        ("exec_command", {"cmd": "make test", "workdir": "/repo/a"}, ["test make test"]),
+        ("str_replace_editor", {"command": "view", "path": "/repo/a/b"}, ["look b"]),
+        ("text_editor", {"command": "create", "path": "/repo/a/b"}, ["edit b"]),
         ("execute_bash", {"command": "cat > /tmp/tmpab12cd34 <<'E'\na; b\nE"}, ["edit /tmp/tmp"]),
         ("web_search", {"query": "carry bit"}, ["search carry bit"]),
         ("python", {"code": "1 + 1"}, ["run 1 + 1"]),
@@ -40,7 +40,7 @@ SHELL = "cd /work/a && sed -n '1,9p' src/add.py; uv run pytest -q tests 2>&1 | t
     ],
 )
 def test_a_call_is_an_action(name, arguments, expected):
-    assert actions([(name, arguments)], "/work/a") == expected
+    assert actions([(name, arguments)], "/repo/a") == expected
 
 
 def session(folder: str, words: str, commands: list[str]) -> list[dict]:
@@ -65,7 +65,7 @@ def test_runs_of_the_same_actions_are_near_whatever_they_say(tmp_path):
     other = "grep -rn carry {0}/docs; git log; rm {0}/tests/test_add.py"
     ways = [("I will read the code first.", repair), ("Hmm, where is that bug?", repair)]
     for number, (words, way) in enumerate([*ways, ("I will read the code first.", other)]):
-        folder = f"/work/run{number}"
+        folder = f"/repo/run{number}"
         lines = session(folder, words, way.format(folder).split("; "))
         write_rows(tmp_path / "runs" / f"{number}.jsonl", lines)
     config = CurationConfig(
